@@ -1,0 +1,1 @@
+//! The words of Relay, as they are on the wire.
