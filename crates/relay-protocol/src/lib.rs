@@ -1,1 +1,19 @@
-//! The words of Relay, as they are on the wire.
+//! The words of Relay, exactly as they are on the wire.
+//!
+//! This crate holds types and pure functions only: what a message, a session, a delivery or an event
+//! is, which changes are legal, and how text becomes safe to store or to show to a model. It knows
+//! no storage, no network and no clock.
+
+pub mod action;
+pub mod agent;
+pub mod channel;
+pub mod delivery;
+pub mod event;
+pub mod ids;
+pub mod message;
+pub mod permission;
+pub mod problem;
+pub mod session_event;
+pub mod status;
+pub mod time;
+pub mod wire;

@@ -1,0 +1,431 @@
+//! Permission requests: a tool call that waits for a decision, and the answer to it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Metadata;
+use crate::ids::{AgentId, GrantId, PermissionId, SessionId};
+use crate::time::Timestamp;
+use crate::wire::{literals, tagged_union};
+
+/// The parameters of a tool call.
+pub type ToolParams = Metadata;
+
+tagged_union! {
+    /// What a chat stream sends when something needs a decision.
+    pub enum RelayRequest by "kind" {
+        /// A tool call needs permission.
+        "permission" => Permission(RelayPermission),
+    }
+}
+
+/// The body of a `relay` event of a chat stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RelayPermission {
+    /// Always `relay`.
+    #[serde(rename = "type")]
+    pub event_type: RelayEventTag,
+    /// The run that asks.
+    pub run_id: String,
+    /// The relay id, to be used in the answer's path.
+    pub id: PermissionId,
+    /// The agent that asks.
+    pub agent_id: String,
+    /// The provider's id of the call.
+    pub tool_call_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// What it would be called with.
+    pub params: ToolParams,
+    /// A line for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// When it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// When it is taken as unanswered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// Binds the answer to exactly these parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args_hash: Option<String>,
+    /// The answers that can be given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<PermissionOption>>,
+    /// The rules that `always` would grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestions: Option<Vec<RuleSuggestion>>,
+}
+
+literals! {
+    /// The type of a `relay` event.
+    pub enum RelayEventTag {
+        /// The only one.
+        Relay = "relay",
+    }
+}
+
+/// One answer that can be given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionOption {
+    /// How the answer names it.
+    pub option_id: String,
+    /// What it does.
+    pub kind: PermissionOptionKind,
+    /// A line for people.
+    pub name: String,
+}
+
+literals! {
+    /// What an answer does.
+    pub enum PermissionOptionKind {
+        /// Allows this call.
+        AllowOnce = "allow_once",
+        /// Allows this call and those that the shown rule covers.
+        AllowAlways = "allow_always",
+        /// Refuses this call.
+        RejectOnce = "reject_once",
+        /// Refuses this call and those that the shown rule covers.
+        RejectAlways = "reject_always",
+    }
+}
+
+/// A rule that `always` would grant, shown before it is granted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RuleSuggestion {
+    /// The rule.
+    pub rule: String,
+    /// How far it reaches.
+    pub scope: GrantScope,
+    /// An example of what it covers.
+    pub covers: String,
+}
+
+literals! {
+    /// How far a grant reaches.
+    pub enum GrantScope {
+        /// This turn.
+        Turn = "turn",
+        /// This session.
+        Session = "session",
+        /// This agent.
+        Agent = "agent",
+        /// Every agent of the workspace.
+        Workspace = "workspace",
+    }
+}
+
+/// The decision about a permission request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionResponse {
+    /// Whether the tool may run.
+    pub approved: bool,
+    /// Grants the rule that was shown, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<bool>,
+    /// Why, for the agent to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// One of the request's options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option_id: Option<String>,
+    /// Parameters to run with instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_params: Option<ToolParams>,
+    /// Ends the turn after a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<bool>,
+    /// The hash that the request showed; refused when it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args_hash: Option<String>,
+}
+
+/// The body of `POST /chat/relay/{relayId}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResolveRelay {
+    /// The chat's session id.
+    pub session_id: SessionId,
+    /// The decision.
+    pub response: PermissionResponse,
+    /// Makes a repeated answer harmless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+}
+
+literals! {
+    /// Where a permission request stands.
+    pub enum PermissionState {
+        /// Waiting for a decision.
+        Pending = "pending",
+        /// Allowed.
+        Approved = "approved",
+        /// Refused.
+        Denied = "denied",
+        /// Nobody answered in time.
+        Expired = "expired",
+        /// No longer needed.
+        Cancelled = "cancelled",
+    }
+}
+
+/// A stored permission request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionRecord {
+    /// The request.
+    pub permission_id: PermissionId,
+    /// Where it stands.
+    pub state: PermissionState,
+    /// The agent that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// The session that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The tool's name.
+    pub tool: String,
+    /// What it would be called with, secrets removed.
+    pub params: ToolParams,
+    /// The provider's id of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// A line for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// When it is taken as unanswered.
+    pub expires_at: Timestamp,
+    /// Binds the answer to exactly these parameters.
+    pub args_hash: String,
+    /// The answers that can be given.
+    pub options: Vec<PermissionOption>,
+    /// The rules that `always` would grant.
+    pub suggestions: Vec<RuleSuggestion>,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<PermissionOutcome>,
+}
+
+/// How a permission request ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionOutcome {
+    /// The state it ended in.
+    pub decision: PermissionState,
+    /// Who decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<PermissionDecider>,
+    /// Through which door.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The grant that came of it or that decided it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant_id: Option<GrantId>,
+    /// Parameters to run with instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_params: Option<ToolParams>,
+    /// Whether the turn ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<bool>,
+}
+
+/// Who decided about a permission request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionDecider {
+    /// A person, the workspace, a policy, or the holder of the chat.
+    pub kind: DeciderKind,
+    /// The name, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+literals! {
+    /// What kind of party decided.
+    pub enum DeciderKind {
+        /// A person.
+        Human = "human",
+        /// The workspace key.
+        Workspace = "workspace",
+        /// A rule or a grant.
+        Policy = "policy",
+        /// Whoever holds the chat's session id.
+        Chat = "chat",
+    }
+}
+
+/// The body of `POST /v1/permissions/{id}/resolve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResolvePermission {
+    /// Whether the tool may run.
+    pub approved: bool,
+    /// Grants the rule that was shown, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<bool>,
+    /// One of the request's options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option_id: Option<String>,
+    /// Why, for the agent to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Parameters to run with instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_params: Option<ToolParams>,
+    /// Ends the turn after a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<bool>,
+    /// Makes a repeated answer harmless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+}
+
+/// The body of `POST /v1/permissions`: an agent asks through its session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AskPermission {
+    /// The tool's name.
+    pub tool: String,
+    /// What it would be called with.
+    pub params: ToolParams,
+    /// The provider's id of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// The answers that can be given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<PermissionOption>>,
+    /// A line for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How long to wait for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+}
+
+/// Which tool calls need no question, and which must have one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default)]
+pub struct Permissions {
+    /// Calls that may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowlist: Option<Vec<PermissionRule>>,
+    /// Calls that a person must see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Vec<PermissionRule>>,
+    /// Calls that may not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny: Option<Vec<PermissionRule>>,
+    /// Calls that may run one time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_once: Option<Vec<PermissionRule>>,
+}
+
+/// A rule: an object, `"tool"`, or `"tool:pattern"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PermissionRule {
+    /// `"tool"` or `"tool:pattern"`.
+    Short(String),
+    /// The long form.
+    Tool(ToolRule),
+}
+
+/// A rule about one tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolRule {
+    /// The tool's name.
+    pub tool: String,
+    /// A pattern for each parameter that matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// The body of `POST /v1/permissions/evaluate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EvaluatePermission {
+    /// The tool's name.
+    pub tool: String,
+    /// What it would be called with.
+    pub params: ToolParams,
+    /// The rules to try; absent: those in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
+    /// The session whose rules are meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+}
+
+literals! {
+    /// What the rules say about a call.
+    pub enum RuleDecision {
+        /// It may run.
+        Allow = "allow",
+        /// A person must decide.
+        Ask = "ask",
+        /// It may not run.
+        Deny = "deny",
+    }
+}
+
+/// The answer of `POST /v1/permissions/evaluate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Evaluation {
+    /// What the rules say.
+    pub decision: RuleDecision,
+    /// The rule that said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// The rules that `always` would grant.
+    pub suggestions: Vec<RuleSuggestion>,
+}
+
+/// A standing permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Grant {
+    /// The grant.
+    pub grant_id: GrantId,
+    /// What it allows.
+    pub rule: String,
+    /// How far it reaches.
+    pub scope: GrantScope,
+    /// The agent it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// The session it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The request it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_id: Option<PermissionId>,
+    /// Who granted it.
+    pub by: PermissionDecider,
+    /// When.
+    pub created_at: Timestamp,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// When it last allowed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Timestamp>,
+}

@@ -1,0 +1,204 @@
+//! The one table of errors: RFC 9457 problem details with a stable code.
+//!
+//! To add an error: a line in [`ErrorCode`] and in the table [`ErrorCode::facts`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::literals;
+
+/// What went wrong, in a form that programs and people can both read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Problem {
+    /// A URN that names the kind of problem.
+    #[serde(rename = "type")]
+    pub problem_type: String,
+    /// The kind of problem in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened here.
+    pub detail: String,
+    /// The stable code.
+    pub code: ErrorCode,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// Where in the request, as a dotted path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What was expected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// The nearest names that exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestions: Option<Vec<String>>,
+    /// The capability that is missing, as a dotted path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capability: Option<String>,
+    /// What was asked of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Value>,
+    /// What it supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supported: Option<Value>,
+    /// The operation that is not supported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// When to try again, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Problem {
+    /// A problem of this kind, with its own sentence.
+    #[must_use]
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        let (status, title, retryable) = code.facts();
+        Self {
+            problem_type: format!("urn:relay:problem:{code}"),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            code,
+            retryable,
+            path: None,
+            expected: None,
+            found: None,
+            suggestions: None,
+            capability: None,
+            requested: None,
+            supported: None,
+            operation: None,
+            why: None,
+            retry_after_ms: None,
+        }
+    }
+}
+
+literals! {
+    /// The stable names of everything that can go wrong.
+    pub enum ErrorCode {
+        /// The body is not JSON or not of the expected shape.
+        InvalidRequest = "invalid_request",
+        /// A name has characters or a length that names can't have.
+        InvalidName = "invalid_name",
+        /// A name that nobody may take.
+        ReservedName = "reserved_name",
+        /// Somebody has this name.
+        NameTaken = "name_taken",
+        /// No agent has this name or id.
+        UnknownAgent = "unknown_agent",
+        /// No channel has this name or id.
+        UnknownChannel = "unknown_channel",
+        /// No conversation has this id.
+        UnknownConversation = "unknown_conversation",
+        /// No message has this id.
+        UnknownMessage = "unknown_message",
+        /// No delivery has this id.
+        UnknownDelivery = "unknown_delivery",
+        /// No attachment has this id.
+        UnknownAttachment = "unknown_attachment",
+        /// No workspace has this id.
+        UnknownWorkspace = "unknown_workspace",
+        /// No event has this name.
+        UnknownEvent = "unknown_event",
+        /// The agent is not in this channel or conversation.
+        NotAMember = "not_a_member",
+        /// The channel takes no more messages.
+        ChannelArchived = "channel_archived",
+        /// A message without content.
+        EmptyText = "empty_text",
+        /// More text than a message can hold.
+        TextTooLong = "text_too_long",
+        /// Content that is too large, or is not what it claims to be.
+        BadAttachment = "bad_attachment",
+        /// A cursor that is not from here.
+        BadCursor = "bad_cursor",
+        /// A selector or filter that can't be evaluated.
+        BadSelector = "bad_selector",
+        /// A policy that can't be applied.
+        BadPolicy = "bad_policy",
+        /// A limit was passed.
+        LimitExceeded = "limit_exceeded",
+        /// The agent has too many messages waiting.
+        QueueFull = "queue_full",
+        /// The key was used for another request.
+        IdempotencyConflict = "idempotency_conflict",
+        /// The text holds a secret and the policy refuses that.
+        SecretRefused = "secret_refused",
+        /// No valid credential.
+        Unauthorized = "unauthorized",
+        /// A valid credential that may not do this.
+        Forbidden = "forbidden",
+        /// The agent was released.
+        AgentReleased = "agent_released",
+        /// The session can't do what was asked.
+        CapabilityNotSupported = "capability_not_supported",
+        /// The operation does not exist here.
+        UnsupportedOperation = "unsupported_operation",
+        /// A change of state that is not legal.
+        IllegalTransition = "illegal_transition",
+        /// The message was seen before it could be called back.
+        AlreadyDelivered = "already_delivered",
+        /// The store can't write at the moment.
+        StorageUnavailable = "storage_unavailable",
+        /// The disk is full.
+        StorageFull = "storage_full",
+        /// The stored data is damaged.
+        StorageCorrupt = "storage_corrupt",
+        /// A fault of Relay's own.
+        Internal = "internal",
+    }
+}
+
+impl ErrorCode {
+    /// HTTP status, title, and whether the same request may succeed later.
+    #[must_use]
+    pub const fn facts(self) -> (u16, &'static str, bool) {
+        match self {
+            Self::InvalidRequest => (400, "The request is not of the expected shape", false),
+            Self::InvalidName => (400, "The name is not valid", false),
+            Self::ReservedName => (400, "The name is reserved", false),
+            Self::NameTaken => (409, "The name is taken", false),
+            Self::UnknownAgent => (404, "No such agent", false),
+            Self::UnknownChannel => (404, "No such channel", false),
+            Self::UnknownConversation => (404, "No such conversation", false),
+            Self::UnknownMessage => (404, "No such message", false),
+            Self::UnknownDelivery => (404, "No such delivery", false),
+            Self::UnknownAttachment => (404, "No such attachment", false),
+            Self::UnknownWorkspace => (404, "No such workspace", false),
+            Self::UnknownEvent => (400, "No such event", false),
+            Self::NotAMember => (403, "Not a member", false),
+            Self::ChannelArchived => (409, "The channel is archived", false),
+            Self::EmptyText => (400, "The message is empty", false),
+            Self::TextTooLong => (413, "The text is too long", false),
+            Self::BadAttachment => (400, "The attachment can't be taken", false),
+            Self::BadCursor => (400, "The cursor is not valid", false),
+            Self::BadSelector => (400, "The selector is not valid", false),
+            Self::BadPolicy => (400, "The policy is not valid", false),
+            Self::LimitExceeded => (400, "A limit was passed", false),
+            Self::QueueFull => (429, "Too many messages wait for this agent", true),
+            Self::IdempotencyConflict => (409, "The key was used for another request", false),
+            Self::SecretRefused => (422, "The text holds a secret", false),
+            Self::Unauthorized => (401, "No valid credential", false),
+            Self::Forbidden => (403, "Not allowed", false),
+            Self::AgentReleased => (410, "The agent was released", false),
+            Self::CapabilityNotSupported => (409, "The session can't do that", false),
+            Self::UnsupportedOperation => (501, "Not supported", false),
+            Self::IllegalTransition => (409, "Not possible in this state", false),
+            Self::AlreadyDelivered => (409, "Already delivered", false),
+            Self::StorageUnavailable => (503, "The store can't write at the moment", true),
+            Self::StorageFull => (507, "The disk is full", true),
+            Self::StorageCorrupt => (500, "The stored data is damaged", false),
+            Self::Internal => (500, "A fault inside Relay", false),
+        }
+    }
+}
