@@ -6,12 +6,16 @@
 
 pub mod action;
 pub mod agent;
+pub mod api;
 pub mod channel;
 pub mod delivery;
 pub mod event;
 pub mod ids;
+pub mod limits;
 pub mod message;
+pub mod names;
 pub mod permission;
+pub mod policy;
 pub mod problem;
 pub mod session_event;
 pub mod status;
