@@ -114,9 +114,7 @@ impl<'de> Deserialize<'de> for SendTarget {
                 .map(agent_name)
                 .collect::<Result<_, _>>()
                 .map(Self::Agents),
-            object @ Value::Object(_) => decode_value(object)
-                .map(Self::Target)
-                .map_err(de::Error::custom),
+            object @ Value::Object(_) => variant(object).map(Self::Target),
             other => Err(de::Error::custom(format_args!(
                 "expected {TARGET_FORMS}, found {other}"
             ))),
