@@ -37,14 +37,14 @@ impl std::error::Error for DecodeError {}
 /// Reads a document of exactly this shape.
 pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, DecodeError> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(located)?;
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| located(&error))?;
     reader.end().map_err(|error| unlocated(&error))?;
     Ok(value)
 }
 
 /// Reads a value of exactly this shape.
 pub fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
-    serde_path_to_error::deserialize(value).map_err(located)
+    serde_path_to_error::deserialize(value).map_err(|error| located(&error))
 }
 
 /// Reads a document of this shape, ignoring fields that it does not know.
@@ -105,7 +105,7 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
 /// Marks the path of an error inside a tagged union on its way through serde, which carries text only.
 const NESTED: (char, char) = ('\u{1}', '\u{2}');
 
-fn located(error: serde_path_to_error::Error<serde_json::Error>) -> DecodeError {
+fn located(error: &serde_path_to_error::Error<serde_json::Error>) -> DecodeError {
     let outer = error.path().to_string();
     let DecodeError { path, message } = unlocated(error.inner());
     DecodeError {
@@ -317,13 +317,14 @@ impl schemars::JsonSchema for True {
 }
 
 #[cfg(test)]
+#[allow(unreachable_pub, dead_code, reason = "the macros declare public types")]
 mod tests {
     use super::*;
     use serde::Serialize;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(deny_unknown_fields)]
-    struct Circle {
+    pub struct Circle {
         radius: u32,
     }
 
