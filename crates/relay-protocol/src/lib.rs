@@ -17,6 +17,7 @@ pub mod names;
 pub mod permission;
 pub mod policy;
 pub mod problem;
+pub mod redact;
 pub mod selector;
 pub mod session_event;
 pub mod status;
