@@ -1,0 +1,92 @@
+//! A workspace with senders and receivers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use relay_core::environment::Environment;
+use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
+use relay_core::{Caller, Engine};
+use relay_protocol::api::messages::{SendMessage, SendTarget};
+use relay_protocol::api::workspace::RegisterAgent;
+use tempfile::TempDir;
+
+/// Bytes of text in a message.
+pub(crate) const TEXT_BYTES: usize = 256;
+
+pub(crate) struct World {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) senders: Vec<Caller>,
+    pub(crate) receivers: Vec<String>,
+    pub(crate) key: Caller,
+    first: AtomicUsize,
+}
+
+/// A directory on the disk that the target directory is on, not in memory.
+pub(crate) fn directory() -> TempDir {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    tempfile::tempdir_in(target).unwrap()
+}
+
+/// Opens the database in a directory.
+pub(crate) fn open(directory: &Path) -> Engine {
+    let environment = Environment::system();
+    let options = SqliteOptions::new(directory.join("relay.db"));
+    let store = SqliteStore::open(&options, environment.random.clone()).unwrap();
+    Engine::new(Arc::new(store), environment)
+}
+
+impl World {
+    /// A new workspace with so many agents of each kind.
+    pub(crate) async fn create(directory: &Path, senders: usize, receivers: usize) -> Self {
+        let engine = Arc::new(open(directory));
+        let created = engine.create_workspace(&Caller::process_owner(), "bench").await.unwrap();
+        let key = engine.authenticate(&created.workspace_key).await.unwrap();
+        let mut world = Self { engine, senders: Vec::new(), receivers: Vec::new(), key, first: AtomicUsize::new(0) };
+        for number in 0..senders {
+            let sender = world.register(format!("sender-{number}")).await;
+            world.senders.push(sender);
+        }
+        for number in 0..receivers {
+            let name = format!("receiver-{number}");
+            world.register(name.clone()).await;
+            world.receivers.push(name);
+        }
+        world
+    }
+
+    async fn register(&self, name: String) -> Caller {
+        let body = RegisterAgent { name, agent_type: None, metadata: None, adopt: None };
+        let registered = self.engine.register_agent(&self.key, body).await.unwrap();
+        self.engine.authenticate(&registered.token).await.unwrap()
+    }
+
+    /// Goes on numbering messages from here.
+    pub(crate) fn start_at(&self, number: usize) {
+        self.first.store(number, Ordering::Relaxed);
+    }
+
+    /// The message with this number.
+    pub(crate) fn message(&self, number: usize) -> SendMessage {
+        let number = number + self.first.load(Ordering::Relaxed);
+        let receiver = &self.receivers[number % self.receivers.len()];
+        SendMessage::text(SendTarget::Agent(receiver.clone()), text(number))
+    }
+}
+
+/// Text of the usual length, different for each number.
+pub(crate) fn text(number: usize) -> String {
+    const WORDS: [&str; 16] = [
+        "build", "agent", "branch", "review", "deploy", "failing", "module", "merge", "the", "and",
+        "please", "queue", "schema", "ready", "when", "tests",
+    ];
+    let mut text = format!("message {number}:");
+    let mut state = number as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    while text.len() < TEXT_BYTES {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push(' ');
+        text.push_str(WORDS[(state >> 60) as usize]);
+    }
+    text.truncate(TEXT_BYTES);
+    text
+}
