@@ -89,7 +89,7 @@ literals! {
 
 tagged_union! {
     /// One report of a session. `status.idle` and its kin have no form of their own: as input they are
-    /// read as `status.changed` (see [`crate::status`]).
+    /// read as `status.changed` (see [`crate::session_input`]).
     pub enum AgentSessionEvent by "type" {
         /// The status changed.
         "status.changed" => StatusChanged(StatusChanged),
