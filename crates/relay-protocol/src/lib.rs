@@ -6,12 +6,15 @@
 
 pub mod action;
 pub mod agent;
+pub mod capability;
 pub mod channel;
 pub mod delivery;
 pub mod delivery_state;
 pub mod event;
 pub mod ids;
+pub mod link;
 pub mod message;
+pub mod negotiation;
 pub mod permission;
 pub mod problem;
 pub mod selector;
