@@ -6,16 +6,21 @@
 
 pub mod action;
 pub mod agent;
+pub mod api;
 pub mod capability;
 pub mod channel;
 pub mod delivery;
 pub mod delivery_state;
 pub mod event;
 pub mod ids;
+pub mod limits;
 pub mod link;
 pub mod message;
+pub mod message;
+pub mod names;
 pub mod negotiation;
 pub mod permission;
+pub mod policy;
 pub mod problem;
 pub mod selector;
 pub mod session_event;

@@ -1,0 +1,284 @@
+//! Everything that can go wrong in the engine, and the one place where it becomes a problem object.
+
+use relay_protocol::ids::{AttachmentId, ConversationId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::names::NameError;
+use relay_protocol::policy::PolicyError;
+use relay_protocol::problem::{ErrorCode, Problem};
+
+/// What the engine's operations return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation was refused or could not be done. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A name can't be taken.
+    #[error("{what} name: {error}")]
+    Name {
+        /// What was to be named.
+        what: Noun,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// Somebody has this name.
+    #[error("the {what} name {name:?} is taken; choose another{}", adopt_hint(*what))]
+    NameTaken {
+        /// What was to be named.
+        what: Noun,
+        /// The name as its holder writes it.
+        name: String,
+    },
+    /// No agent has this name.
+    #[error("no agent is called {name:?}{}", did_you_mean(nearest))]
+    UnknownAgent {
+        /// The name or id.
+        name: String,
+        /// Names that come close.
+        nearest: Vec<String>,
+    },
+    /// No channel has this name.
+    #[error("no channel is called {name:?}{}", did_you_mean(nearest))]
+    UnknownChannel {
+        /// The name or id.
+        name: String,
+        /// Names that come close.
+        nearest: Vec<String>,
+    },
+    /// No conversation has this id.
+    #[error("no conversation has the id {0}")]
+    UnknownConversation(ConversationId),
+    /// No message has this id.
+    #[error("no message has the id {0}")]
+    UnknownMessage(MessageId),
+    /// No delivery has this id.
+    #[error("no delivery has the id {0}")]
+    UnknownDelivery(DeliveryId),
+    /// No attachment has this id.
+    #[error("no attachment has the id {0}; uploads that no message uses are kept for a day")]
+    UnknownAttachment(AttachmentId),
+    /// No workspace has this id.
+    #[error("no workspace has the id {0}")]
+    UnknownWorkspace(WorkspaceId),
+    /// The agent is not in this place.
+    #[error("{agent:?} is not a member of {place}; join it first")]
+    NotAMember {
+        /// The agent's name.
+        agent: String,
+        /// The channel or conversation.
+        place: String,
+    },
+    /// The channel takes no more messages.
+    #[error("#{name} is archived; nothing can be sent to it")]
+    ChannelArchived {
+        /// The channel's name.
+        name: String,
+    },
+    /// A message without content.
+    #[error("expected text or an attachment, found an empty message")]
+    EmptyText,
+    /// More text than a message can hold.
+    #[error("expected at most {most} bytes of text, found {found}; send the rest as an attachment")]
+    TextTooLong {
+        /// The limit.
+        most: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// Content that can't be taken.
+    #[error("attachment: expected {expected}, found {found}")]
+    BadAttachment {
+        /// What would be taken.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// A cursor that is not from here.
+    #[error("cursor: expected {expected}, found {found:?}")]
+    BadCursor {
+        /// What would be taken.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// A policy that can't be applied.
+    #[error("policy {0}")]
+    BadPolicy(PolicyError),
+    /// A field with something that can't be there.
+    #[error("{path}: expected {expected}, found {found}")]
+    Invalid {
+        /// The field.
+        path: &'static str,
+        /// What would be taken.
+        expected: String,
+        /// What was given.
+        found: String,
+    },
+    /// A limit was passed.
+    #[error("{what}: expected at most {most}, found {found}")]
+    LimitExceeded {
+        /// What is limited.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// The key was used for another request.
+    #[error("the idempotency key {key:?} was used for a different request; use a new key")]
+    IdempotencyConflict {
+        /// The key.
+        key: String,
+    },
+    /// The text holds a secret and the workspace's policy refuses that.
+    #[error("the text holds a secret, which this workspace refuses (policy messages.redact)")]
+    SecretRefused,
+    /// No valid credential.
+    #[error("expected a valid token, found none that is known or still valid")]
+    Unauthorized,
+    /// A valid credential that may not do this.
+    #[error("{needs} is needed for this")]
+    Forbidden {
+        /// The credential that could.
+        needs: &'static str,
+    },
+    /// The agent was released.
+    #[error("the agent {name:?} was released")]
+    AgentReleased {
+        /// The agent's name.
+        name: String,
+    },
+    /// The store could not do it.
+    #[error("{0}")]
+    Storage(StorageError),
+}
+
+/// What the store could not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// More is asked of it than it can take.
+    #[error("too many changes wait to be written; try again")]
+    Busy,
+    /// The disk is full.
+    #[error("the disk is full; nothing was written; make room and try again")]
+    Full,
+    /// It can't write or read at the moment.
+    #[error("the store can't be used at the moment ({0}); nothing was written; try again")]
+    Unavailable(String),
+    /// What it holds is damaged.
+    #[error("the stored data is damaged ({0}); restore a backup")]
+    Corrupt(String),
+    /// It was closed.
+    #[error("the store was closed")]
+    Closed,
+}
+
+/// What a name belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noun {
+    /// An agent.
+    Agent,
+    /// A channel.
+    Channel,
+}
+
+impl std::fmt::Display for Noun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Agent => "agent",
+            Self::Channel => "channel",
+        })
+    }
+}
+
+fn adopt_hint(what: Noun) -> &'static str {
+    match what {
+        Noun::Agent => ", or adopt it",
+        Noun::Channel => "",
+    }
+}
+
+fn did_you_mean(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        String::new()
+    } else {
+        format!("; the nearest are {}", nearest.join(", "))
+    }
+}
+
+impl Error {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Name { error: NameError::Reserved { .. }, .. } => ErrorCode::ReservedName,
+            Self::Name { .. } => ErrorCode::InvalidName,
+            Self::NameTaken { .. } => ErrorCode::NameTaken,
+            Self::UnknownAgent { .. } => ErrorCode::UnknownAgent,
+            Self::UnknownChannel { .. } => ErrorCode::UnknownChannel,
+            Self::UnknownConversation(_) => ErrorCode::UnknownConversation,
+            Self::UnknownMessage(_) => ErrorCode::UnknownMessage,
+            Self::UnknownDelivery(_) => ErrorCode::UnknownDelivery,
+            Self::UnknownAttachment(_) => ErrorCode::UnknownAttachment,
+            Self::UnknownWorkspace(_) => ErrorCode::UnknownWorkspace,
+            Self::NotAMember { .. } => ErrorCode::NotAMember,
+            Self::ChannelArchived { .. } => ErrorCode::ChannelArchived,
+            Self::EmptyText => ErrorCode::EmptyText,
+            Self::TextTooLong { .. } => ErrorCode::TextTooLong,
+            Self::BadAttachment { .. } => ErrorCode::BadAttachment,
+            Self::BadCursor { .. } => ErrorCode::BadCursor,
+            Self::BadPolicy(_) => ErrorCode::BadPolicy,
+            Self::Invalid { .. } => ErrorCode::InvalidRequest,
+            Self::LimitExceeded { .. } => ErrorCode::LimitExceeded,
+            Self::IdempotencyConflict { .. } => ErrorCode::IdempotencyConflict,
+            Self::SecretRefused => ErrorCode::SecretRefused,
+            Self::Unauthorized => ErrorCode::Unauthorized,
+            Self::Forbidden { .. } => ErrorCode::Forbidden,
+            Self::AgentReleased { .. } => ErrorCode::AgentReleased,
+            Self::Storage(StorageError::Full) => ErrorCode::StorageFull,
+            Self::Storage(StorageError::Corrupt(_)) => ErrorCode::StorageCorrupt,
+            Self::Storage(_) => ErrorCode::StorageUnavailable,
+        }
+    }
+
+    /// The problem object for whoever asked.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let mut problem = Problem::new(self.code(), self.to_string());
+        match self {
+            Self::UnknownAgent { nearest, .. } | Self::UnknownChannel { nearest, .. } => {
+                problem.suggestions = (!nearest.is_empty()).then(|| nearest.clone());
+            }
+            Self::BadAttachment { expected, found } | Self::BadCursor { expected, found } => {
+                problem.expected = Some(expected.clone());
+                problem.found = Some(found.clone());
+            }
+            Self::Invalid { path, expected, found } => {
+                problem.path = Some((*path).to_owned());
+                problem.expected = Some(expected.clone());
+                problem.found = Some(found.clone());
+            }
+            Self::BadPolicy(PolicyError { path, expected, found }) => {
+                problem.path = Some((*path).to_owned());
+                problem.expected = Some(expected.clone());
+                problem.found = Some(found.clone());
+            }
+            Self::TextTooLong { most, found } => {
+                problem.path = Some("text".to_owned());
+                problem.expected = Some(format!("at most {most} bytes"));
+                problem.found = Some(format!("{found} bytes"));
+            }
+            Self::LimitExceeded { what, most, found } => {
+                problem.path = Some((*what).to_owned());
+                problem.expected = Some(format!("at most {most}"));
+                problem.found = Some(found.to_string());
+            }
+            _ => {}
+        }
+        problem
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}

@@ -1,0 +1,137 @@
+//! The seam to storage: few verbs, each one atomic change or one consistent read.
+//!
+//! A write is answered only after it is on disk, together with the events it caused. The engine
+//! decides what is right about a request by itself; what depends on stored state (is the name free, who
+//! is in the channel) is decided inside the store's call, so that no other change can come between.
+
+pub mod chain;
+pub mod live;
+pub mod position;
+pub mod records;
+pub mod reply;
+pub mod requests;
+pub mod sqlite;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
+use relay_protocol::api::messages::{
+    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+};
+use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::channel::Channel;
+use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::message::RelayMessage;
+
+pub use self::records::{
+    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, RoomKind,
+    RoomNo, RoomRow, SendRecord, WorkspaceRow,
+};
+pub use self::reply::Reply;
+pub use self::requests::{
+    Author, ChannelChange, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
+    NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, Retention, Search,
+    TokenRotation, Viewer, WorkspaceChange,
+};
+use self::chain::Hash;
+use self::live::{Hub, StoredEvent};
+
+/// Durable storage of workspaces.
+pub trait Store: Send + Sync + 'static {
+    /// Creates a workspace with its key and `#general`.
+    fn create_workspace(&self, new: NewWorkspace) -> Reply<Arc<WorkspaceRow>>;
+    /// Changes a workspace's name or policy.
+    fn update_workspace(&self, change: WorkspaceChange) -> Reply<Arc<WorkspaceRow>>;
+    /// One workspace.
+    fn workspace(&self, id: WorkspaceId) -> Reply<Option<Arc<WorkspaceRow>>>;
+    /// Keeps the server's admin key, replacing an older one.
+    fn set_admin_key(&self, token: NewToken) -> Reply<()>;
+    /// What the credential with this hash may do.
+    fn credential(&self, hash: Hash) -> Reply<Option<Credential>>;
+
+    /// Registers an agent, or adopts the one that has the name.
+    fn register_agent(&self, new: NewAgent) -> Reply<Arc<AgentRow>>;
+    /// Replaces an agent's metadata.
+    fn update_agent(&self, change: requests::AgentChange) -> Reply<Arc<AgentRow>>;
+    /// Gives an agent a new token; the old ones go on for the grace time.
+    fn rotate_token(&self, rotation: TokenRotation) -> Reply<()>;
+    /// Releases an agent: its tokens end, its waiting deliveries fail.
+    fn release_agent(&self, release: requests::Release) -> Reply<()>;
+    /// The agent with this name.
+    fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>>;
+    /// All agents, by name.
+    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>>;
+
+    /// Creates a channel; its creator is its first member.
+    fn create_channel(&self, new: NewChannel) -> Reply<Channel>;
+    /// Changes a channel's topic, or archives it.
+    fn update_channel(&self, change: ChannelChange) -> Reply<Channel>;
+    /// Adds members. Those who are in it already stay so.
+    fn join_channel(&self, joining: Joining) -> Reply<Channel>;
+    /// Removes members. Those who are not in it stay so.
+    fn leave_channel(&self, leaving: Joining) -> Reply<Channel>;
+    /// The channel with this name.
+    fn channel(&self, workspace_no: u32, name: &str) -> Reply<Channel>;
+    /// All channels, by name.
+    fn channels(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<Channel>>;
+    /// The members of a channel, by name.
+    fn members(&self, workspace_no: u32, channel: &str, page: PageRequest)
+    -> Reply<Page<ChannelMember>>;
+
+    /// Stores a message with one delivery per recipient.
+    fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>>;
+    /// Replaces a message's text; its earlier versions stay in the log.
+    fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>>;
+    /// Adds or removes a reaction.
+    fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>>;
+    /// Marks a message, and all before it in the same place, as read.
+    fn mark_read(&self, workspace_no: u32, reader: AgentNo, message: MessageId, at: i64)
+    -> Reply<()>;
+    /// One message with its reactions.
+    fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView>;
+    /// The messages of a channel or conversation, newest first.
+    fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Reply<Page<MessageView>>;
+    /// A thread: its root, then the replies, oldest first.
+    fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Reply<Page<MessageView>>;
+    /// Who has read a message.
+    fn readers(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<Reader>>;
+    /// How a message's deliveries stand.
+    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliverySummary>>;
+    /// One delivery.
+    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow>;
+    /// What an agent has not read, oldest first.
+    fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox>;
+    /// An agent's conversations, the most recent first.
+    fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest)
+    -> Reply<Page<Conversation>>;
+    /// Messages that hold the words.
+    fn search(&self, viewer: Viewer, search: Search) -> Reply<Page<SearchHit>>;
+
+    /// Stores content for messages to refer to.
+    fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId>;
+    /// Stored content.
+    fn attachment(&self, viewer: Viewer, id: AttachmentId) -> Reply<AttachmentContent>;
+
+    /// Events after a sequence number, oldest first.
+    fn events(&self, workspace_no: u32, after: u64, limit: usize) -> Reply<Vec<Arc<StoredEvent>>>;
+    /// Where committed changes are announced.
+    fn live(&self) -> &Arc<Hub>;
+
+    /// The end of the chain.
+    fn head(&self, workspace_no: u32) -> Reply<ChainHead>;
+    /// Checks a workspace's whole chain against what is stored.
+    fn verify(&self, workspace_no: u32) -> Reply<AuditReport>;
+    /// Removes payloads from the log, keeping headers and hashes.
+    fn erase(&self, erasure: Erasure) -> Reply<u64>;
+    /// Applies retention; says how many payloads and how many rows went.
+    fn retain(&self, retention: Retention) -> Reply<(u64, u64)>;
+    /// Removes unused uploads, old idempotency keys and dead tokens; says how many.
+    fn collect_garbage(&self, now: i64) -> Reply<u64>;
+
+    /// Checks the files themselves, which takes time.
+    fn check_integrity(&self) -> Reply<Vec<String>>;
+    /// Copies everything into a new file while work goes on.
+    fn backup(&self, to: &Path) -> Reply<()>;
+}

@@ -1,0 +1,412 @@
+//! What a store holds, as the engine sees it.
+
+use std::sync::{Arc, OnceLock};
+
+use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
+use relay_protocol::api::messages::{DeliverySummary, Notice};
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
+use relay_protocol::event::TokenKind;
+use relay_protocol::ids::{
+    AgentId, ChannelId, ConversationId, DeliveryId, MessageId, TokenId, WorkspaceId,
+};
+use relay_protocol::message::{
+    AgentTarget, Attachment, AttachmentKind, ChannelTarget, ConversationTarget, MessageAuthor,
+    RelayMessage, RelayMessageChannelRef, RelayMessageTarget,
+};
+use relay_protocol::policy::Policy;
+use relay_protocol::problem::Problem;
+use relay_protocol::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::position::{Position, id_at};
+
+/// An agent's number in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentNo(pub i64);
+
+/// A channel's or conversation's number in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoomNo(pub i64);
+
+/// A workspace.
+#[derive(Clone, Debug)]
+pub struct WorkspaceRow {
+    /// Its number in the database.
+    pub no: u32,
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Its name.
+    pub name: String,
+    /// How it delivers.
+    pub policy: Policy,
+    /// When it was created.
+    pub created_at: Timestamp,
+}
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub struct AgentRow {
+    /// Its number in the database.
+    pub no: AgentNo,
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Its id.
+    pub id: AgentId,
+    /// Its name.
+    pub name: String,
+    /// What kind of participant it is.
+    pub agent_type: AgentType,
+    /// What others may know about it.
+    pub metadata: Option<Metadata>,
+    /// When it was released.
+    pub released_at: Option<Timestamp>,
+}
+
+impl AgentRow {
+    /// The agent as others see it.
+    #[must_use]
+    pub fn identity(&self) -> AgentIdentity {
+        AgentIdentity { metadata: self.metadata.clone(), ..self.lasting_identity() }
+    }
+
+    /// The part of the identity that never changes, which is what events carry.
+    #[must_use]
+    pub fn lasting_identity(&self) -> AgentIdentity {
+        AgentIdentity {
+            id: self.id,
+            name: self.name.clone(),
+            handle: format!("@{}", self.name),
+            agent_type: self.agent_type,
+            metadata: None,
+        }
+    }
+
+    /// The agent as the author of a message.
+    #[must_use]
+    pub fn author(&self) -> MessageAuthor {
+        MessageAuthor {
+            id: Some(self.id),
+            name: Some(self.name.clone()),
+            handle: Some(format!("@{}", self.name)),
+            agent_type: Some(self.agent_type),
+        }
+    }
+}
+
+/// The author of a message who has no mailbox.
+#[must_use]
+pub fn system_author(name: &str) -> MessageAuthor {
+    MessageAuthor {
+        id: None,
+        name: Some(name.to_owned()),
+        handle: None,
+        agent_type: Some(AgentType::System),
+    }
+}
+
+/// What kind of place messages are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomKind {
+    /// A channel.
+    Channel = 0,
+    /// A conversation of two agents.
+    Dm = 1,
+    /// A conversation of more than two.
+    Group = 2,
+    /// What an agent is told by somebody without a mailbox.
+    Notice = 3,
+}
+
+impl RoomKind {
+    /// The kind with this number.
+    #[must_use]
+    pub const fn from_code(code: i64) -> Self {
+        match code {
+            0 => Self::Channel,
+            1 => Self::Dm,
+            2 => Self::Group,
+            _ => Self::Notice,
+        }
+    }
+}
+
+/// A channel or conversation.
+#[derive(Clone, Debug)]
+pub struct RoomRow {
+    /// Its number in the database.
+    pub no: RoomNo,
+    /// Its kind.
+    pub kind: RoomKind,
+    /// Its id.
+    pub id: Uuid,
+    /// A channel's name; the agent's name for [`RoomKind::Notice`]; empty otherwise.
+    pub name: String,
+    /// When it was archived.
+    pub archived_at: Option<Timestamp>,
+}
+
+impl RoomRow {
+    /// What people call it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.kind {
+            RoomKind::Channel => format!("#{}", self.name),
+            _ => format!("conversation {}", self.id),
+        }
+    }
+
+    /// The place as a message's target. `agent_id` is of the one agent that a notice is for.
+    fn target(&self) -> RelayMessageTarget {
+        let conversation_id = ConversationId::from_uuid(self.id);
+        match self.kind {
+            RoomKind::Channel => RelayMessageTarget::Channel(ChannelTarget {
+                channel_name: self.name.clone(),
+                channel_id: Some(ChannelId::from_uuid(self.id)),
+            }),
+            RoomKind::Dm => RelayMessageTarget::Dm(ConversationTarget { conversation_id }),
+            RoomKind::Group => RelayMessageTarget::GroupDm(ConversationTarget { conversation_id }),
+            // A notice's room has the id of the agent that it is for.
+            RoomKind::Notice => RelayMessageTarget::Agent(AgentTarget {
+                agent_name: self.name.clone(),
+                agent_id: Some(AgentId::from_uuid(self.id)),
+            }),
+        }
+    }
+
+    fn channel_ref(&self) -> Option<RelayMessageChannelRef> {
+        (self.kind == RoomKind::Channel).then(|| RelayMessageChannelRef {
+            id: Some(ChannelId::from_uuid(self.id)),
+            name: Some(self.name.clone()),
+        })
+    }
+}
+
+/// The parts of a message that most messages do not have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extra {
+    /// Content beside the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// Names that the text addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<String>,
+    /// For programs to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
+}
+
+/// What a stored message consists of.
+pub struct MessageParts<'a> {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// Its place.
+    pub position: Position,
+    /// When it was sent.
+    pub at: Timestamp,
+    /// The author.
+    pub author: MessageAuthor,
+    /// Where it is.
+    pub room: &'a RoomRow,
+    /// Place and time of the message it answers.
+    pub parent: Option<(Position, Timestamp)>,
+    /// What is said.
+    pub text: String,
+    /// What else it has.
+    pub extra: Extra,
+    /// 1 as sent.
+    pub version: u32,
+    /// When it was edited.
+    pub updated_at: Option<Timestamp>,
+}
+
+impl MessageParts<'_> {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn message(self) -> RelayMessage {
+        let id: MessageId = id_at(self.workspace, self.position, self.at);
+        RelayMessage {
+            id,
+            message_id: id,
+            from: self.author,
+            to: self.room.target(),
+            channel: self.room.channel_ref(),
+            parent: self.parent.map(|(position, at)| id_at(self.workspace, position, at)),
+            text: self.text,
+            attachments: self.extra.attachments,
+            mentions: self.extra.mentions,
+            created_at: self.at,
+            updated_at: self.updated_at,
+            version: self.version,
+            metadata: self.extra.metadata,
+        }
+    }
+}
+
+/// A send that is on disk: what its answer and its events are made of.
+pub struct SendRecord {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// The place of `message.created`.
+    pub position: Position,
+    /// When.
+    pub at: Timestamp,
+    /// The author.
+    pub author: MessageAuthor,
+    /// Where it is.
+    pub room: Arc<RoomRow>,
+    /// Place and time of the message it answers.
+    pub parent: Option<(Position, Timestamp)>,
+    /// What is said.
+    pub text: String,
+    /// What else it has.
+    pub extra: Extra,
+    /// The mode that was asked for.
+    pub mode: Option<DeliveryMode>,
+    /// The recipients, in the order of their deliveries.
+    pub recipients: Vec<(Arc<AgentRow>, Option<Box<Problem>>)>,
+    /// What the sender should know.
+    pub notices: Vec<Notice>,
+    /// The message, put together when first asked for.
+    pub message: OnceLock<Arc<RelayMessage>>,
+    /// The first answer, when this one is a repetition.
+    pub replayed: Option<Vec<DeliverySummary>>,
+}
+
+impl SendRecord {
+    /// The message.
+    pub fn message(&self) -> &Arc<RelayMessage> {
+        self.message.get_or_init(|| {
+            let parts = MessageParts {
+                workspace: self.workspace,
+                position: self.position,
+                at: self.at,
+                author: self.author.clone(),
+                room: &self.room,
+                parent: self.parent,
+                text: self.text.clone(),
+                extra: self.extra.clone(),
+                version: 1,
+                updated_at: None,
+            };
+            Arc::new(parts.message())
+        })
+    }
+
+    /// How the deliveries stood when the send was stored.
+    #[must_use]
+    pub fn deliveries(&self) -> Vec<DeliverySummary> {
+        if let Some(first) = &self.replayed {
+            return first.clone();
+        }
+        let first = self.position.plus(events_before_deliveries(&self.room, self.parent.is_some()));
+        (0..).zip(&self.recipients).map(|(at, (agent, problem))| DeliverySummary {
+            delivery_id: id_at(self.workspace, first.plus(at), self.at),
+            agent: agent.name.clone(),
+            state: if problem.is_some() { DeliveryState::Failed } else { DeliveryState::Pending },
+            mode: self.mode,
+            error: problem.clone(),
+        })
+        .collect()
+    }
+}
+
+/// How many events of a send come before the first `delivery.created`.
+#[must_use]
+pub const fn events_before_deliveries(room: &RoomRow, is_reply: bool) -> u64 {
+    1 + is_reply as u64 + matches!(room.kind, RoomKind::Dm | RoomKind::Group) as u64
+}
+
+/// A delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeliveryRow {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The message it carries.
+    pub message_id: MessageId,
+    /// For whom.
+    pub agent: AgentIdentity,
+    /// Where it stands.
+    pub state: DeliveryState,
+    /// The mode that was asked for.
+    pub mode: Option<DeliveryMode>,
+    /// Whether another boundary will do.
+    pub allow_downgrade: bool,
+    /// What comes first.
+    pub priority: Priority,
+    /// Why it reaches the agent.
+    pub reason: DeliveryReason,
+    /// When it is of no use any more.
+    pub deadline: Timestamp,
+    /// One more for each explicit retry.
+    pub generation: u32,
+}
+
+/// What a credential may do.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// The credential.
+    pub id: TokenId,
+    /// Its kind.
+    pub kind: TokenKind,
+    /// The workspace it is for.
+    pub workspace: Option<Arc<WorkspaceRow>>,
+    /// The agent it acts as.
+    pub agent: Option<Arc<AgentRow>>,
+    /// When it ends.
+    pub valid_until: Option<Timestamp>,
+}
+
+/// Stored content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttachmentContent {
+    /// What kind of content it is.
+    pub kind: AttachmentKind,
+    /// Its media type.
+    pub media_type: String,
+    /// A file name.
+    pub name: Option<String>,
+    /// The content.
+    pub data: Vec<u8>,
+}
+
+/// The end of a workspace's chain, to be kept elsewhere as an anchor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainHead {
+    /// The last sequence number; 0 for an empty log.
+    pub seq: u64,
+    /// The hash up to there, in hexadecimal.
+    pub hash: String,
+}
+
+/// What a check of the chain found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditReport {
+    /// Rows that were checked.
+    pub rows: u64,
+    /// Events they stand for.
+    pub events: u64,
+    /// The first sequence number that is still there.
+    pub from_seq: u64,
+    /// The last.
+    pub to_seq: u64,
+    /// Sequence numbers whose content is not what was written.
+    pub changed: Vec<u64>,
+    /// First and last sequence number of each gap.
+    pub missing: Vec<(u64, u64)>,
+    /// How many payloads were erased, which is allowed.
+    pub erased: u64,
+    /// The hash at the end, in hexadecimal.
+    pub head: String,
+}
+
+impl AuditReport {
+    /// True when nothing was changed and nothing is missing.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        self.changed.is_empty() && self.missing.is_empty()
+    }
+}

@@ -1,0 +1,329 @@
+//! What the engine asks of a store. Everything here was checked for form already.
+
+use std::sync::Arc;
+
+use relay_protocol::agent::{AgentType, Metadata};
+use relay_protocol::api::messages::SendTarget;
+use relay_protocol::delivery::{DeliveryMode, Priority};
+use relay_protocol::event::ReactionChange;
+use relay_protocol::ids::{AgentId, AttachmentId, ChannelId, ConversationId, MessageId, TokenId, WorkspaceId};
+use relay_protocol::message::{Attachment, AttachmentKind};
+use relay_protocol::policy::PolicyPatch;
+use relay_protocol::time::Timestamp;
+
+use super::chain::Hash;
+use super::records::AgentNo;
+
+/// Who looks, which decides what is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The agent whose eyes these are; `None` sees everything in the workspace.
+    pub agent: Option<AgentNo>,
+}
+
+/// A channel or a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// By name.
+    Channel(String),
+    /// By id.
+    Conversation(ConversationId),
+}
+
+/// Which part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+    /// Most items.
+    pub limit: usize,
+}
+
+/// A credential that was just made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewToken {
+    /// How events name it.
+    pub id: TokenId,
+    /// The hash under which it is kept.
+    pub hash: Hash,
+    /// When it was made.
+    pub at: Timestamp,
+}
+
+/// A workspace to create.
+pub struct NewWorkspace {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub key: NewToken,
+    /// The id of `#general`.
+    pub general: ChannelId,
+}
+
+/// A change to a workspace.
+pub struct WorkspaceChange {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// When.
+    pub at: Timestamp,
+    /// A new name.
+    pub name: Option<String>,
+    /// A change to its policy.
+    pub policy: Option<PolicyPatch>,
+}
+
+/// An agent to register.
+pub struct NewAgent {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Its id, if it is new.
+    pub id: AgentId,
+    /// Its name.
+    pub name: String,
+    /// What kind of participant it is.
+    pub agent_type: AgentType,
+    /// What others may know about it.
+    pub metadata: Option<Metadata>,
+    /// Takes over the agent that has the name.
+    pub adopt: bool,
+    /// Its token; its time is the time of the registration.
+    pub token: NewToken,
+}
+
+/// A change to an agent.
+pub struct AgentChange {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The agent's name.
+    pub name: String,
+    /// What others may know about it from now on.
+    pub metadata: Metadata,
+}
+
+/// A new token for an agent.
+pub struct TokenRotation {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The agent's name.
+    pub name: String,
+    /// The new token.
+    pub token: NewToken,
+    /// Until when the old ones work.
+    pub grace_until: Timestamp,
+}
+
+/// The end of an agent.
+pub struct Release {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The agent's name.
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// A channel to create.
+pub struct NewChannel {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Its id.
+    pub id: ChannelId,
+    /// Its name.
+    pub name: String,
+    /// What it is about.
+    pub topic: Option<String>,
+    /// Who creates it.
+    pub by: Option<AgentNo>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A change to a channel.
+pub struct ChannelChange {
+    /// Who changes it.
+    pub viewer: Viewer,
+    /// The channel's name.
+    pub channel: String,
+    /// A new topic; empty removes it.
+    pub topic: Option<String>,
+    /// Whether it is archived from now on.
+    pub archived: Option<bool>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Agents that come to a channel or leave it.
+pub struct Joining {
+    /// Who does it.
+    pub viewer: Viewer,
+    /// The channel's name.
+    pub channel: String,
+    /// Whom it is about, by name.
+    pub agents: Vec<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Who speaks.
+#[derive(Clone, Debug)]
+pub enum Author {
+    /// An agent.
+    Agent(AgentNo),
+    /// Somebody without a mailbox, by the name that is shown.
+    System(Arc<str>),
+}
+
+/// A message to send.
+pub struct NewMessage {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// When.
+    pub at: Timestamp,
+    /// The author.
+    pub author: Author,
+    /// Where it goes.
+    pub to: SendTarget,
+    /// The message it answers.
+    pub reply_to: Option<MessageId>,
+    /// What is said.
+    pub text: String,
+    /// Names that the text addresses, folded.
+    pub mentions: Vec<String>,
+    /// Content beside the text.
+    pub attachments: Vec<NewContent>,
+    /// For programs to read.
+    pub metadata: Option<Metadata>,
+    /// The mode that was asked for.
+    pub mode: Option<DeliveryMode>,
+    /// Whether another boundary will do.
+    pub allow_downgrade: bool,
+    /// What comes first.
+    pub priority: Priority,
+    /// When it is of no use any more; absent: the policy's default.
+    pub deadline: Option<Timestamp>,
+    /// The sender's key and the hash of the request.
+    pub idempotency: Option<(String, Hash)>,
+    /// True when secrets were taken out of the text.
+    pub redacted: bool,
+    /// Random ids for a conversation that may have to be created.
+    pub conversation_id: ConversationId,
+}
+
+/// Content of a message to send.
+pub enum NewContent {
+    /// Uploaded before.
+    Uploaded(AttachmentId),
+    /// Checked content that is stored with the message.
+    Inline(NewAttachmentRow),
+}
+
+/// Content to store.
+pub struct NewAttachmentRow {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Its id.
+    pub id: AttachmentId,
+    /// Who brings it; `None` for the workspace.
+    pub owner: Option<AgentNo>,
+    /// What kind of content it is.
+    pub kind: AttachmentKind,
+    /// Its media type.
+    pub media_type: String,
+    /// A file name.
+    pub name: Option<String>,
+    /// The content.
+    pub data: Vec<u8>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl NewAttachmentRow {
+    /// How a message refers to it.
+    #[must_use]
+    pub fn reference(&self) -> Attachment {
+        Attachment {
+            kind: self.kind,
+            media_type: self.media_type.clone(),
+            name: self.name.clone(),
+            size: self.data.len() as u64,
+            attachment_id: Some(self.id),
+            data: None,
+        }
+    }
+}
+
+/// A message's new text.
+pub struct MessageEdit {
+    /// Who edits.
+    pub viewer: Viewer,
+    /// The message.
+    pub message: MessageId,
+    /// What it says from now on.
+    pub text: String,
+    /// Names that the text addresses, folded.
+    pub mentions: Vec<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A reaction to add or remove.
+pub struct ReactionRequest {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Who reacts.
+    pub agent: AgentNo,
+    /// To which message.
+    pub message: MessageId,
+    /// With what.
+    pub emoji: String,
+    /// Adding or removing.
+    pub change: ReactionChange,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What to look for.
+pub struct Search {
+    /// The words.
+    pub words: String,
+    /// Only in this channel.
+    pub channel: Option<String>,
+    /// Only by this author.
+    pub from: Option<String>,
+    /// Only sent at or after this time.
+    pub after: Option<Timestamp>,
+    /// Only sent before this time.
+    pub before: Option<Timestamp>,
+    /// Which part of the hits.
+    pub page: PageRequest,
+}
+
+/// Payloads to remove from the log.
+pub struct Erasure {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The entries, by the sequence number of any of their events.
+    pub seqs: Vec<u64>,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What the log need not keep any longer.
+pub struct Retention {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Payloads of bulky kinds from before this time go.
+    pub bulky_before: Option<Timestamp>,
+    /// Whole entries from before this time go, as far as they are the oldest.
+    pub all_before: Option<Timestamp>,
+    /// When.
+    pub at: Timestamp,
+}

@@ -1,0 +1,173 @@
+//! Opening SQLite connections, and what their errors mean.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags};
+
+use crate::error::{Error, StorageError};
+
+/// Where and how the database is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The database file; created if there is none.
+    pub path: PathBuf,
+    /// `PRAGMA synchronous`; anything but [`Synchronous::Full`] gives up durability.
+    pub synchronous: Synchronous,
+    /// The SQLite VFS to use, for tests that take the power away.
+    pub vfs: Option<String>,
+}
+
+/// When SQLite waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronous {
+    /// At every commit: an acknowledged write survives a power cut.
+    Full,
+    /// Never, for showing in tests and benchmarks what that costs.
+    Off,
+}
+
+impl SqliteOptions {
+    /// A durable database in this file.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), synchronous: Synchronous::Full, vfs: None }
+    }
+
+    /// Opens the connection that writes.
+    pub(super) fn open_writer(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        let level = match self.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Off => "OFF",
+        };
+        connection.pragma_update(None, "synchronous", level)?;
+        // Checkpoints run between commits or on their own thread, never inside a commit.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.pragma_update(None, "cache_size", -(64 * 1024))?;
+        Ok(connection)
+    }
+
+    /// Opens a connection that checkpoints.
+    pub(super) fn open_checkpointer(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        if self.synchronous == Synchronous::Off {
+            connection.pragma_update(None, "synchronous", "OFF")?;
+        }
+        Ok(connection)
+    }
+
+    /// Opens a connection that only reads.
+    pub(super) fn open_reader(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "cache_size", -(16 * 1024))?;
+        Ok(connection)
+    }
+
+    fn open(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match &self.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str())?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        connection.set_prepared_statement_cache_capacity(256);
+        Ok(connection)
+    }
+}
+
+/// Why a database could not be opened. It was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "{} is in use by process {holder}; stop that one, or use another data directory",
+        path.display()
+    )]
+    Locked {
+        /// The database.
+        path: PathBuf,
+        /// The other process's number.
+        holder: String,
+    },
+    /// A newer Relay has written it.
+    #[error(
+        "{} has format {found}, this Relay knows formats up to {supported}; use a newer Relay",
+        path.display()
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// What this program knows.
+        supported: i64,
+    },
+    /// It is not a Relay database.
+    #[error("{} is not a Relay database ({why}); use another data directory", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// Its content is damaged.
+    #[error("{} is damaged ({why}); nothing was changed; restore a backup", path.display())]
+    Corrupt {
+        /// The database.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The disk is full.
+    #[error("the disk of {} is full; nothing was lost; make room and start again", path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The files can't be used.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// SQLite could not do it.
+    #[error("{}: {error}", path.display())]
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        error: rusqlite::Error,
+    },
+}
+
+impl OpenError {
+    /// What an error of SQLite means for whoever opens a database.
+    pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match error.sqlite_error_code() {
+            Some(Sqlite::NotADatabase) => Self::Foreign { path, why: error.to_string() },
+            Some(Sqlite::DatabaseCorrupt) => Self::Corrupt { path, why: error.to_string() },
+            Some(Sqlite::DiskFull) => Self::Full { path },
+            Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => {
+                Self::Locked { path, holder: "that is not a Relay of this version".to_owned() }
+            }
+            _ => Self::Sqlite { path, error },
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Storage(match error.sqlite_error_code() {
+            Some(Sqlite::DiskFull) => StorageError::Full,
+            Some(Sqlite::DatabaseCorrupt | Sqlite::NotADatabase) => {
+                StorageError::Corrupt(error.to_string())
+            }
+            _ => StorageError::Unavailable(error.to_string()),
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! One process per database: a lock on a file beside it, held while the store is open.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+
+/// The lock; the operating system lets go of it when the process ends, however it ends.
+pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+
+impl Lock {
+    /// Takes the lock of this database, or says who has it.
+    pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
+        let path = lock_path(database);
+        let io = |error| OpenError::Io { path: path.clone(), error };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Best effort: the number only makes the message more helpful.
+                let _ = file.read_to_string(&mut holder);
+                let holder = holder.trim().to_owned();
+                return Err(OpenError::Locked { path: database.to_owned(), holder });
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        file.set_len(0).and_then(|()| file.rewind()).map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(Self(file))
+    }
+}
+
+fn lock_path(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}

@@ -1,0 +1,173 @@
+-- The store's tables. Hot tables have few indexes, and those that do leave finished rows out.
+-- A `position` is a place in the log (workspace number and sequence number in one integer); ids of
+-- messages, deliveries and events are computed from it. See store/position.rs.
+
+CREATE TABLE workspaces (
+    no          INTEGER PRIMARY KEY,
+    id          BLOB NOT NULL UNIQUE,
+    name        TEXT NOT NULL,
+    policy      TEXT NOT NULL,
+    created_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE tokens (
+    hash        BLOB PRIMARY KEY,
+    id          BLOB NOT NULL,
+    kind        INTEGER NOT NULL,
+    workspace   INTEGER,
+    agent       INTEGER,
+    created_at  INTEGER NOT NULL,
+    valid_until INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_by_agent ON tokens (agent) WHERE agent IS NOT NULL;
+
+CREATE TABLE agents (
+    no          INTEGER PRIMARY KEY,
+    workspace   INTEGER NOT NULL,
+    id          BLOB NOT NULL UNIQUE,
+    name        TEXT NOT NULL,
+    folded      TEXT NOT NULL,
+    type        INTEGER NOT NULL,
+    metadata    TEXT,
+    created_at  INTEGER NOT NULL,
+    released_at INTEGER
+) STRICT;
+CREATE UNIQUE INDEX agents_by_name ON agents (workspace, folded) WHERE released_at IS NULL;
+
+-- Channels and conversations. `name` is a channel's, `participants` a conversation's sorted members.
+CREATE TABLE rooms (
+    no           INTEGER PRIMARY KEY,
+    workspace    INTEGER NOT NULL,
+    kind         INTEGER NOT NULL,
+    id           BLOB NOT NULL,
+    name         TEXT NOT NULL,
+    folded       TEXT,
+    participants BLOB,
+    topic        TEXT,
+    created_at   INTEGER NOT NULL,
+    archived_at  INTEGER
+) STRICT;
+CREATE UNIQUE INDEX rooms_by_id ON rooms (id, kind);
+CREATE UNIQUE INDEX rooms_by_name ON rooms (workspace, folded) WHERE folded IS NOT NULL;
+CREATE UNIQUE INDEX rooms_by_participants ON rooms (workspace, participants, kind)
+    WHERE participants IS NOT NULL;
+
+CREATE TABLE members (
+    agent       INTEGER NOT NULL,
+    room        INTEGER NOT NULL,
+    joined_at   INTEGER NOT NULL,
+    read_to     INTEGER NOT NULL,
+    read_at     INTEGER,
+    PRIMARY KEY (agent, room)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX members_by_room ON members (room, agent);
+
+-- Current version of each message; earlier ones are in `message_versions`.
+CREATE TABLE messages (
+    position    INTEGER PRIMARY KEY,
+    at          INTEGER NOT NULL,
+    room        INTEGER NOT NULL,
+    author      INTEGER,
+    author_name TEXT,
+    parent      INTEGER,
+    parent_at   INTEGER,
+    thread      INTEGER,
+    recipients  INTEGER NOT NULL,
+    text        TEXT NOT NULL,
+    extra       TEXT,
+    version     INTEGER NOT NULL,
+    version_at  INTEGER,
+    version_position INTEGER
+) STRICT;
+CREATE INDEX messages_by_room ON messages (room, position);
+CREATE INDEX messages_by_thread ON messages (thread, position) WHERE thread IS NOT NULL;
+
+-- Keyed by the log position at which the version was written.
+CREATE TABLE message_versions (
+    position    INTEGER PRIMARY KEY,
+    message     INTEGER NOT NULL,
+    version     INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    text        TEXT NOT NULL,
+    extra       TEXT
+) STRICT;
+CREATE INDEX message_versions_by_message ON message_versions (message, version);
+
+-- Keyed by the log position of its `delivery.created`. States below 4 are not finished.
+CREATE TABLE deliveries (
+    position        INTEGER PRIMARY KEY,
+    message         INTEGER NOT NULL,
+    agent           INTEGER NOT NULL,
+    state           INTEGER NOT NULL,
+    mode            INTEGER,
+    allow_downgrade INTEGER NOT NULL,
+    priority        INTEGER NOT NULL,
+    reason          INTEGER NOT NULL,
+    deadline        INTEGER NOT NULL,
+    generation      INTEGER NOT NULL,
+    error           TEXT
+) STRICT;
+CREATE INDEX deliveries_waiting ON deliveries (agent, position) WHERE state < 4;
+
+CREATE TABLE reactions (
+    message     INTEGER NOT NULL,
+    emoji       TEXT NOT NULL,
+    agent       INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (message, emoji, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attachments (
+    no          INTEGER PRIMARY KEY,
+    id          BLOB NOT NULL UNIQUE,
+    workspace   INTEGER NOT NULL,
+    owner       INTEGER,
+    kind        INTEGER NOT NULL,
+    media_type  TEXT NOT NULL,
+    name        TEXT,
+    created_at  INTEGER NOT NULL,
+    data        BLOB NOT NULL
+) STRICT;
+
+-- Which rooms show an attachment; uploads without a row here are garbage after a day.
+CREATE TABLE attachment_uses (
+    attachment  INTEGER NOT NULL,
+    message     INTEGER NOT NULL,
+    room        INTEGER NOT NULL,
+    PRIMARY KEY (attachment, message)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+    workspace   INTEGER NOT NULL,
+    principal   INTEGER NOT NULL,
+    route       TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    request     BLOB NOT NULL,
+    at          INTEGER NOT NULL,
+    message     INTEGER NOT NULL,
+    answer      TEXT NOT NULL,
+    PRIMARY KEY (workspace, principal, route, key)
+) STRICT, WITHOUT ROWID;
+
+-- One row may stand for several consecutive events. `content` says where its payload is: 0 here,
+-- 1 in the message and its deliveries, 2 in one version of a message. `digest` is filled, and payload
+-- and salt are not, once the payload was erased.
+CREATE TABLE log (
+    position    INTEGER PRIMARY KEY,
+    count       INTEGER NOT NULL,
+    type        TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    content     INTEGER NOT NULL,
+    message     INTEGER,
+    payload     TEXT,
+    salt        BLOB,
+    digest      BLOB,
+    hash        BLOB NOT NULL
+) STRICT;
+
+-- Where a workspace's log begins after its oldest part was cut off.
+CREATE TABLE log_cuts (
+    workspace   INTEGER PRIMARY KEY,
+    position    INTEGER NOT NULL,
+    hash        BLOB NOT NULL
+) STRICT;
