@@ -4,6 +4,7 @@
 //! is, which changes are legal, and how text becomes safe to store or to show to a model. It knows
 //! no storage, no network and no clock.
 
+pub mod acp;
 pub mod action;
 pub mod agent;
 pub mod api;
@@ -16,12 +17,12 @@ pub mod ids;
 pub mod limits;
 pub mod link;
 pub mod message;
-pub mod message;
 pub mod names;
 pub mod negotiation;
 pub mod permission;
 pub mod policy;
 pub mod problem;
+pub mod render;
 pub mod selector;
 pub mod session_event;
 pub mod session_input;
