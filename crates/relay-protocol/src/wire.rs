@@ -165,6 +165,12 @@ pub fn variant<T: DeserializeOwned, E: de::Error>(rest: Value) -> Result<T, E> {
     decode_value(rest).map_err(|error| nested(&error.path, &error.message))
 }
 
+/// Reads one member of an object, keeping the path of an error.
+#[doc(hidden)]
+pub fn variant_at<T: DeserializeOwned, E: de::Error>(name: &str, value: Value) -> Result<T, E> {
+    decode_value(value).map_err(|error| nested(&join(name, &error.path), &error.message))
+}
+
 /// The error for a tag that no variant has.
 #[doc(hidden)]
 pub fn unknown_tag<E: de::Error>(tag: &str, found: &str, known: &[&str]) -> E {
