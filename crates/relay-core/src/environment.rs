@@ -30,7 +30,10 @@ impl Environment {
     /// The machine's own clock and randomness.
     #[must_use]
     pub fn system() -> Self {
-        Self { clock: Arc::new(SystemClock), random: Arc::new(OsRandom) }
+        Self {
+            clock: Arc::new(SystemClock),
+            random: Arc::new(OsRandom),
+        }
     }
 }
 
@@ -47,7 +50,9 @@ struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }

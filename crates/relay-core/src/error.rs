@@ -6,7 +6,7 @@ use relay_protocol::policy::PolicyError;
 use relay_protocol::problem::{ErrorCode, Problem};
 
 /// What the engine's operations return.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation was refused or could not be done. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -209,7 +209,10 @@ impl Error {
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Name { error: NameError::Reserved { .. }, .. } => ErrorCode::ReservedName,
+            Self::Name {
+                error: NameError::Reserved { .. },
+                ..
+            } => ErrorCode::ReservedName,
             Self::Name { .. } => ErrorCode::InvalidName,
             Self::NameTaken { .. } => ErrorCode::NameTaken,
             Self::UnknownAgent { .. } => ErrorCode::UnknownAgent,
@@ -251,12 +254,20 @@ impl Error {
                 problem.expected = Some(expected.clone());
                 problem.found = Some(found.clone());
             }
-            Self::Invalid { path, expected, found } => {
+            Self::Invalid {
+                path,
+                expected,
+                found,
+            } => {
                 problem.path = Some((*path).to_owned());
                 problem.expected = Some(expected.clone());
                 problem.found = Some(found.clone());
             }
-            Self::BadPolicy(PolicyError { path, expected, found }) => {
+            Self::BadPolicy(PolicyError {
+                path,
+                expected,
+                found,
+            }) => {
                 problem.path = Some((*path).to_owned());
                 problem.expected = Some(expected.clone());
                 problem.found = Some(found.clone());

@@ -35,7 +35,9 @@ pub fn decide_recipients(audience: Audience<'_>) -> Vec<(AgentNo, DeliveryReason
 
 fn takes_part(audience: Audience<'_>, agent: AgentNo) -> bool {
     audience.mentioned.contains(&agent)
-        || audience.thread.is_some_and(|participants| participants.contains(&agent))
+        || audience
+            .thread
+            .is_some_and(|participants| participants.contains(&agent))
 }
 
 fn reason(audience: Audience<'_>, agent: AgentNo) -> DeliveryReason {
@@ -66,43 +68,76 @@ mod tests {
             thread: None,
             mentioned: &[],
         };
-        let direct = Audience { direct: true, ..channel };
+        let direct = Audience {
+            direct: true,
+            ..channel
+        };
         let cases: [(&str, Audience<'_>, &[(i64, DeliveryReason)]); 8] = [
-            ("a post reaches all but its author", channel, &[(2, Message), (3, Message), (4, Message)]),
+            (
+                "a post reaches all but its author",
+                channel,
+                &[(2, Message), (3, Message), (4, Message)],
+            ),
             (
                 "a post of the system reaches all",
-                Audience { author: None, ..channel },
+                Audience {
+                    author: None,
+                    ..channel
+                },
                 &[(1, Message), (2, Message), (3, Message), (4, Message)],
             ),
             (
                 "a mention is told as one",
-                Audience { mentioned: &[no(3)], ..channel },
+                Audience {
+                    mentioned: &[no(3)],
+                    ..channel
+                },
                 &[(2, Message), (3, Mention), (4, Message)],
             ),
             (
                 "a reply reaches those in the thread",
-                Audience { thread: Some(&[no(2), no(1)]), ..channel },
+                Audience {
+                    thread: Some(&[no(2), no(1)]),
+                    ..channel
+                },
                 &[(2, ThreadReply)],
             ),
             (
                 "a reply reaches mentioned members too",
-                Audience { thread: Some(&[no(2)]), mentioned: &[no(4)], ..channel },
+                Audience {
+                    thread: Some(&[no(2)]),
+                    mentioned: &[no(4)],
+                    ..channel
+                },
                 &[(2, ThreadReply), (4, Mention)],
             ),
             (
                 "who left the channel gets no reply",
-                Audience { thread: Some(&[no(9)]), ..channel },
+                Audience {
+                    thread: Some(&[no(9)]),
+                    ..channel
+                },
                 &[],
             ),
-            ("a direct message reaches the others", direct, &[(2, Dm), (3, Dm), (4, Dm)]),
+            (
+                "a direct message reaches the others",
+                direct,
+                &[(2, Dm), (3, Dm), (4, Dm)],
+            ),
             (
                 "a reply in a conversation reaches everybody in it",
-                Audience { thread: Some(&[no(2)]), ..direct },
+                Audience {
+                    thread: Some(&[no(2)]),
+                    ..direct
+                },
                 &[(2, ThreadReply), (3, ThreadReply), (4, ThreadReply)],
             ),
         ];
         for (name, audience, expected) in cases {
-            let expected: Vec<_> = expected.iter().map(|(agent, why)| (no(*agent), *why)).collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(agent, why)| (no(*agent), *why))
+                .collect();
             assert_eq!(decide_recipients(audience), expected, "{name}");
         }
     }

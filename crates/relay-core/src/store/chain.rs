@@ -101,18 +101,33 @@ mod tests {
 
     #[test]
     fn fields_do_not_run_into_each_other() {
-        assert_ne!(digest(&[Some("ab"), Some("c")]), digest(&[Some("a"), Some("bc")]));
+        assert_ne!(
+            digest(&[Some("ab"), Some("c")]),
+            digest(&[Some("a"), Some("bc")])
+        );
         assert_ne!(digest(&[Some("")]), digest(&[None]));
     }
 
     #[test]
     fn every_part_of_the_header_counts() {
-        let base = Header { seq: 1, count: 1, id: [1; 16], event_type: "log", at: 5 };
+        let base = Header {
+            seq: 1,
+            count: 1,
+            id: [1; 16],
+            event_type: "log",
+            at: 5,
+        };
         let changed = [
             Header { seq: 2, ..base },
             Header { count: 2, ..base },
-            Header { id: [2; 16], ..base },
-            Header { event_type: "error", ..base },
+            Header {
+                id: [2; 16],
+                ..base
+            },
+            Header {
+                event_type: "error",
+                ..base
+            },
             Header { at: 6, ..base },
         ];
         let hash = link(&GENESIS, base, &[9; 32]);

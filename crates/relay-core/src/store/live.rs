@@ -31,7 +31,10 @@ impl StoredEvent {
     /// Wraps an event.
     #[must_use]
     pub const fn new(event: LoggedEvent) -> Self {
-        Self { event, json: OnceLock::new() }
+        Self {
+            event,
+            json: OnceLock::new(),
+        }
     }
 
     /// The event's JSON.
@@ -73,7 +76,14 @@ impl Entry {
         at: Timestamp,
         content: EntryContent,
     ) -> Self {
-        Self { workspace, position, count, at, content, expanded: OnceLock::new() }
+        Self {
+            workspace,
+            position,
+            count,
+            at,
+            content,
+            expanded: OnceLock::new(),
+        }
     }
 
     /// The events that the row stands for.
@@ -87,7 +97,12 @@ impl Entry {
                 .zip(events)
                 .map(|(at, event)| {
                     let position = self.position.plus(at);
-                    Arc::new(StoredEvent::new(logged(self.workspace, position, self.at, event)))
+                    Arc::new(StoredEvent::new(logged(
+                        self.workspace,
+                        position,
+                        self.at,
+                        event,
+                    )))
                 })
                 .collect()
         })
@@ -123,18 +138,25 @@ pub fn logged(
 fn send_events(record: &SendRecord) -> Vec<RelayEvent> {
     let message = record.message();
     let mut events = Vec::with_capacity(3 + record.recipients.len());
-    events.push(RelayEvent::MessageCreated(MessageEvent::of(message.clone())));
+    events.push(RelayEvent::MessageCreated(MessageEvent::of(
+        message.clone(),
+    )));
     if record.parent.is_some() {
         events.push(RelayEvent::ThreadReply(MessageEvent::of(message.clone())));
     }
     match record.room.kind {
         RoomKind::Dm => events.push(RelayEvent::DmReceived(MessageEvent::of(message.clone()))),
         RoomKind::Group => {
-            events.push(RelayEvent::GroupDmReceived(MessageEvent::of(message.clone())));
+            events.push(RelayEvent::GroupDmReceived(MessageEvent::of(
+                message.clone(),
+            )));
         }
         RoomKind::Channel | RoomKind::Notice => {}
     }
-    let first = record.position.plus(events_before_deliveries(&record.room, record.parent.is_some()));
+    let first = record.position.plus(events_before_deliveries(
+        &record.room,
+        record.parent.is_some(),
+    ));
     events.extend((0..).zip(&record.recipients).map(|(at, (agent, _))| {
         RelayEvent::DeliveryCreated(DeliveryCreated {
             delivery_id: id_at(record.workspace, first.plus(at), record.at),
@@ -182,7 +204,10 @@ impl Hub {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         // Topics that nobody holds cost memory and are dropped when the next subscriber comes.
         topics.retain(|no, topic| *no == workspace_no || Arc::strong_count(topic) > 1);
-        topics.entry(workspace_no).or_insert_with(|| Arc::new(Topic::new())).clone()
+        topics
+            .entry(workspace_no)
+            .or_insert_with(|| Arc::new(Topic::new()))
+            .clone()
     }
 
     /// Announces committed entries, in order.
@@ -201,7 +226,10 @@ impl Hub {
 
 impl Topic {
     fn new() -> Self {
-        Self { recent: Mutex::default(), head: watch::Sender::new(0) }
+        Self {
+            recent: Mutex::default(),
+            head: watch::Sender::new(0),
+        }
     }
 
     fn push(&self, entry: Arc<Entry>) {
@@ -210,7 +238,9 @@ impl Topic {
         recent.bytes += entry.bytes();
         recent.entries.push_back(entry);
         while recent.entries.len() > LIVE_ENTRIES || recent.bytes > LIVE_BYTES {
-            let Some(oldest) = recent.entries.pop_front() else { break };
+            let Some(oldest) = recent.entries.pop_front() else {
+                break;
+            };
             recent.bytes -= oldest.bytes();
         }
         drop(recent);
@@ -221,13 +251,19 @@ impl Topic {
     pub fn after(&self, seq: u64, most: usize) -> Recall {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &recent.entries;
-        let Some(oldest) = entries.front() else { return Recall::Gap };
+        let Some(oldest) = entries.front() else {
+            return Recall::Gap;
+        };
         if oldest.position.seq() > seq + 1 {
             return Recall::Gap;
         }
         let from = entries.partition_point(|entry| entry.position.seq() + entry.count - 1 <= seq);
         let found: Vec<_> = entries.iter().skip(from).take(most).cloned().collect();
-        if found.is_empty() { Recall::Nothing } else { Recall::Entries(found) }
+        if found.is_empty() {
+            Recall::Nothing
+        } else {
+            Recall::Entries(found)
+        }
     }
 
     /// Tells when the head moves.

@@ -25,9 +25,11 @@ use relay_protocol::channel::Channel;
 use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
 use relay_protocol::message::RelayMessage;
 
+use self::chain::Hash;
+use self::live::{Hub, StoredEvent};
 pub use self::records::{
-    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, RoomKind,
-    RoomNo, RoomRow, SendRecord, WorkspaceRow,
+    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow,
+    RoomKind, RoomNo, RoomRow, SendRecord, WorkspaceRow,
 };
 pub use self::reply::Reply;
 pub use self::requests::{
@@ -35,8 +37,6 @@ pub use self::requests::{
     NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, Retention, Search,
     TokenRotation, Viewer, WorkspaceChange,
 };
-use self::chain::Hash;
-use self::live::{Hub, StoredEvent};
 
 /// Durable storage of workspaces.
 pub trait Store: Send + Sync + 'static {
@@ -77,8 +77,12 @@ pub trait Store: Send + Sync + 'static {
     /// All channels, by name.
     fn channels(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<Channel>>;
     /// The members of a channel, by name.
-    fn members(&self, workspace_no: u32, channel: &str, page: PageRequest)
-    -> Reply<Page<ChannelMember>>;
+    fn members(
+        &self,
+        workspace_no: u32,
+        channel: &str,
+        page: PageRequest,
+    ) -> Reply<Page<ChannelMember>>;
 
     /// Stores a message with one delivery per recipient.
     fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>>;
@@ -87,14 +91,25 @@ pub trait Store: Send + Sync + 'static {
     /// Adds or removes a reaction.
     fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>>;
     /// Marks a message, and all before it in the same place, as read.
-    fn mark_read(&self, workspace_no: u32, reader: AgentNo, message: MessageId, at: i64)
-    -> Reply<()>;
+    fn mark_read(
+        &self,
+        workspace_no: u32,
+        reader: AgentNo,
+        message: MessageId,
+        at: i64,
+    ) -> Reply<()>;
     /// One message with its reactions.
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView>;
     /// The messages of a channel or conversation, newest first.
-    fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Reply<Page<MessageView>>;
+    fn messages(&self, viewer: Viewer, place: Place, page: PageRequest)
+    -> Reply<Page<MessageView>>;
     /// A thread: its root, then the replies, oldest first.
-    fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Reply<Page<MessageView>>;
+    fn thread(
+        &self,
+        viewer: Viewer,
+        root: MessageId,
+        page: PageRequest,
+    ) -> Reply<Page<MessageView>>;
     /// Who has read a message.
     fn readers(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<Reader>>;
     /// How a message's deliveries stand.
@@ -104,8 +119,12 @@ pub trait Store: Send + Sync + 'static {
     /// What an agent has not read, oldest first.
     fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox>;
     /// An agent's conversations, the most recent first.
-    fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest)
-    -> Reply<Page<Conversation>>;
+    fn conversations(
+        &self,
+        workspace_no: u32,
+        agent: AgentNo,
+        page: PageRequest,
+    ) -> Reply<Page<Conversation>>;
     /// Messages that hold the words.
     fn search(&self, viewer: Viewer, search: Search) -> Reply<Page<SearchHit>>;
 

@@ -8,9 +8,7 @@
 //! The twelve bits between hold the kind and a byte of the workspace's own random id, so that an id of
 //! one kind, or from another database, is not taken for one of ours.
 
-use relay_protocol::ids::{
-    DeliveryId, EventId, MessageId, WorkspaceId, uuid_v7, uuid_v7_parts,
-};
+use relay_protocol::ids::{DeliveryId, EventId, MessageId, WorkspaceId, uuid_v7, uuid_v7_parts};
 use relay_protocol::time::Timestamp;
 use uuid::Uuid;
 
@@ -127,7 +125,10 @@ mod tests {
             assert_eq!((position.workspace_no(), position.seq()), (no, seq));
             let id: MessageId = id_at(workspace, position, at);
             assert_eq!(place_of(workspace, no, id), Some((position, at)));
-            assert_eq!(place_of(workspace, no, DeliveryId::from_uuid(id.uuid())), None);
+            assert_eq!(
+                place_of(workspace, no, DeliveryId::from_uuid(id.uuid())),
+                None
+            );
             assert_eq!(place_of(workspace, no ^ 1, id), None);
         }
     }
@@ -136,8 +137,9 @@ mod tests {
     fn ids_sort_as_their_places() {
         let at = Timestamp::from_millis(5);
         let workspace = WorkspaceId::new(at, 1);
-        let ids: Vec<EventId> =
-            (1..100).map(|seq| id_at(workspace, Position::new(1, seq), at)).collect();
+        let ids: Vec<EventId> = (1..100)
+            .map(|seq| id_at(workspace, Position::new(1, seq), at))
+            .collect();
         assert!(ids.is_sorted());
     }
 }

@@ -67,7 +67,10 @@ impl AgentRow {
     /// The agent as others see it.
     #[must_use]
     pub fn identity(&self) -> AgentIdentity {
-        AgentIdentity { metadata: self.metadata.clone(), ..self.lasting_identity() }
+        AgentIdentity {
+            metadata: self.metadata.clone(),
+            ..self.lasting_identity()
+        }
     }
 
     /// The part of the identity that never changes, which is what events carry.
@@ -232,7 +235,9 @@ impl MessageParts<'_> {
             from: self.author,
             to: self.room.target(),
             channel: self.room.channel_ref(),
-            parent: self.parent.map(|(position, at)| id_at(self.workspace, position, at)),
+            parent: self
+                .parent
+                .map(|(position, at)| id_at(self.workspace, position, at)),
             text: self.text,
             attachments: self.extra.attachments,
             mentions: self.extra.mentions,
@@ -300,15 +305,23 @@ impl SendRecord {
         if let Some(first) = &self.replayed {
             return first.clone();
         }
-        let first = self.position.plus(events_before_deliveries(&self.room, self.parent.is_some()));
-        (0..).zip(&self.recipients).map(|(at, (agent, problem))| DeliverySummary {
-            delivery_id: id_at(self.workspace, first.plus(at), self.at),
-            agent: agent.name.clone(),
-            state: if problem.is_some() { DeliveryState::Failed } else { DeliveryState::Pending },
-            mode: self.mode,
-            error: problem.clone(),
-        })
-        .collect()
+        let first = self
+            .position
+            .plus(events_before_deliveries(&self.room, self.parent.is_some()));
+        (0..)
+            .zip(&self.recipients)
+            .map(|(at, (agent, problem))| DeliverySummary {
+                delivery_id: id_at(self.workspace, first.plus(at), self.at),
+                agent: agent.name.clone(),
+                state: if problem.is_some() {
+                    DeliveryState::Failed
+                } else {
+                    DeliveryState::Pending
+                },
+                mode: self.mode,
+                error: problem.clone(),
+            })
+            .collect()
     }
 }
 

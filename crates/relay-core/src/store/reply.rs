@@ -48,9 +48,9 @@ impl<T: Unpin> Future for Reply<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             Inner::Ready(result) => Poll::Ready(result.take().unwrap_or_else(closed)),
-            Inner::Pending(receiver) => {
-                Pin::new(receiver).poll(context).map(|answer| answer.unwrap_or_else(|_| closed()))
-            }
+            Inner::Pending(receiver) => Pin::new(receiver)
+                .poll(context)
+                .map(|answer| answer.unwrap_or_else(|_| closed())),
         }
     }
 }

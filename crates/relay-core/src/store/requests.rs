@@ -6,7 +6,9 @@ use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::messages::SendTarget;
 use relay_protocol::delivery::{DeliveryMode, Priority};
 use relay_protocol::event::ReactionChange;
-use relay_protocol::ids::{AgentId, AttachmentId, ChannelId, ConversationId, MessageId, TokenId, WorkspaceId};
+use relay_protocol::ids::{
+    AgentId, AttachmentId, ChannelId, ConversationId, MessageId, TokenId, WorkspaceId,
+};
 use relay_protocol::message::{Attachment, AttachmentKind};
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::time::Timestamp;
@@ -187,8 +189,8 @@ pub struct NewMessage {
     pub at: Timestamp,
     /// The author.
     pub author: Author,
-    /// Where it goes.
-    pub to: SendTarget,
+    /// Where it goes; a reply goes where the message is that it answers.
+    pub to: Option<SendTarget>,
     /// The message it answers.
     pub reply_to: Option<MessageId>,
     /// What is said.

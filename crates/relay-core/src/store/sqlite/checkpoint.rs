@@ -37,7 +37,10 @@ struct Shared {
 
 impl Checkpointer {
     /// Starts the thread, and counts the pages that this connection commits.
-    pub(super) fn start(options: &SqliteOptions, writer: &mut Connection) -> rusqlite::Result<Self> {
+    pub(super) fn start(
+        options: &SqliteOptions,
+        writer: &mut Connection,
+    ) -> rusqlite::Result<Self> {
         let shared = Arc::new(Shared::default());
         let counted = shared.clone();
         writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: i32| {
@@ -54,7 +57,11 @@ impl Checkpointer {
             .spawn(move || copy_when_wanted(&connection, &working))
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         let waker = thread.thread().clone();
-        Ok(Self { shared, thread: Some(thread), waker })
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+            waker,
+        })
     }
 
     /// To be called by the writer between two transactions.

@@ -28,7 +28,15 @@ macro_rules! codes {
     )*};
 }
 
-codes!(AgentType, AttachmentKind, DeliveryMode, DeliveryReason, DeliveryState, Priority, TokenKind);
+codes!(
+    AgentType,
+    AttachmentKind,
+    DeliveryMode,
+    DeliveryReason,
+    DeliveryState,
+    Priority,
+    TokenKind
+);
 
 #[cfg(test)]
 mod tests {

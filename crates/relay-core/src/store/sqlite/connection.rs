@@ -30,12 +30,17 @@ impl SqliteOptions {
     /// A durable database in this file.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), synchronous: Synchronous::Full, vfs: None }
+        Self {
+            path: path.into(),
+            synchronous: Synchronous::Full,
+            vfs: None,
+        }
     }
 
     /// Opens the connection that writes.
     pub(super) fn open_writer(&self) -> rusqlite::Result<Connection> {
-        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        let connection =
+            self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         let level = match self.synchronous {
             Synchronous::Full => "FULL",
@@ -149,12 +154,19 @@ impl OpenError {
     pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {
-            Some(Sqlite::NotADatabase) => Self::Foreign { path, why: error.to_string() },
-            Some(Sqlite::DatabaseCorrupt) => Self::Corrupt { path, why: error.to_string() },
+            Some(Sqlite::NotADatabase) => Self::Foreign {
+                path,
+                why: error.to_string(),
+            },
+            Some(Sqlite::DatabaseCorrupt) => Self::Corrupt {
+                path,
+                why: error.to_string(),
+            },
             Some(Sqlite::DiskFull) => Self::Full { path },
-            Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => {
-                Self::Locked { path, holder: "that is not a Relay of this version".to_owned() }
-            }
+            Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => Self::Locked {
+                path,
+                holder: "that is not a Relay of this version".to_owned(),
+            },
             _ => Self::Sqlite { path, error },
         }
     }

@@ -94,7 +94,9 @@ impl Tx<'_> {
             return Ok(known.clone());
         }
         let row = self
-            .query(&format!("SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE no = ?1"))?
+            .query(&format!(
+                "SELECT {WORKSPACE_COLUMNS} FROM workspaces WHERE no = ?1"
+            ))?
             .query_row([no], read_workspace)?;
         let row = Arc::new(row);
         remember(&mut self.directory.workspaces, no, row.clone());
@@ -119,12 +121,18 @@ impl Tx<'_> {
         let agent = self.agent_by_no(no)?;
         match agent.released_at {
             None => Ok(agent),
-            Some(_) => Err(Error::AgentReleased { name: agent.name.clone() }),
+            Some(_) => Err(Error::AgentReleased {
+                name: agent.name.clone(),
+            }),
         }
     }
 
     /// The agent with this name, if there is one.
-    pub(super) fn find_agent(&mut self, workspace_no: u32, name: &str) -> Result<Option<Arc<AgentRow>>> {
+    pub(super) fn find_agent(
+        &mut self,
+        workspace_no: u32,
+        name: &str,
+    ) -> Result<Option<Arc<AgentRow>>> {
         let key = (workspace_no, fold(name));
         if let Some(no) = self.directory.names.get(&key) {
             return self.agent_by_no(*no).map(Some);
@@ -186,7 +194,9 @@ impl Tx<'_> {
         }
         let no = self
             .query("SELECT no FROM rooms WHERE workspace = ?1 AND participants = ?2 AND kind = ?3")?
-            .query_row(params![workspace_no, participants(&key.1), key.0], |row| row.get(0).map(RoomNo))
+            .query_row(params![workspace_no, participants(&key.1), key.0], |row| {
+                row.get(0).map(RoomNo)
+            })
             .optional()?;
         let Some(no) = no else { return Ok(None) };
         remember(&mut self.directory.conversations, memory_key, no);
@@ -239,7 +249,10 @@ impl Tx<'_> {
 
 /// Sorted members as the bytes that stand for them.
 pub(super) fn participants(agents: &[AgentNo]) -> Vec<u8> {
-    agents.iter().flat_map(|agent| agent.0.to_be_bytes()).collect()
+    agents
+        .iter()
+        .flat_map(|agent| agent.0.to_be_bytes())
+        .collect()
 }
 
 /// Finds a channel's number by its name.
@@ -250,7 +263,9 @@ pub(super) fn find_channel(
 ) -> Result<Option<RoomNo>> {
     Ok(connection
         .prepare_cached("SELECT no FROM rooms WHERE workspace = ?1 AND folded = ?2")?
-        .query_row(params![workspace_no, fold(name)], |row| row.get(0).map(RoomNo))
+        .query_row(params![workspace_no, fold(name)], |row| {
+            row.get(0).map(RoomNo)
+        })
         .optional()?)
 }
 
@@ -264,7 +279,10 @@ pub(super) fn unknown_agent(
 ) -> Result<Error> {
     let sql = "SELECT name FROM agents WHERE workspace = ?1 AND released_at IS NULL";
     let nearest = nearest_names(connection, sql, workspace_no, name)?;
-    Ok(Error::UnknownAgent { name: name.to_owned(), nearest })
+    Ok(Error::UnknownAgent {
+        name: name.to_owned(),
+        nearest,
+    })
 }
 
 pub(super) fn unknown_channel(
@@ -274,7 +292,10 @@ pub(super) fn unknown_channel(
 ) -> Result<Error> {
     let sql = "SELECT name FROM rooms WHERE workspace = ?1 AND folded IS NOT NULL";
     let nearest = nearest_names(connection, sql, workspace_no, name)?;
-    Ok(Error::UnknownChannel { name: name.to_owned(), nearest })
+    Ok(Error::UnknownChannel {
+        name: name.to_owned(),
+        nearest,
+    })
 }
 
 fn nearest_names(
@@ -344,5 +365,6 @@ pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite:
 
 /// Writes JSON for this store.
 pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| StorageError::Unavailable(error.to_string()).into())
+    serde_json::to_string(value)
+        .map_err(|error| StorageError::Unavailable(error.to_string()).into())
 }

@@ -13,7 +13,10 @@ impl Lock {
     /// Takes the lock of this database, or says who has it.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         let path = lock_path(database);
-        let io = |error| OpenError::Io { path: path.clone(), error };
+        let io = |error| OpenError::Io {
+            path: path.clone(),
+            error,
+        };
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -28,7 +31,10 @@ impl Lock {
                 // Best effort: the number only makes the message more helpful.
                 let _ = file.read_to_string(&mut holder);
                 let holder = holder.trim().to_owned();
-                return Err(OpenError::Locked { path: database.to_owned(), holder });
+                return Err(OpenError::Locked {
+                    path: database.to_owned(),
+                    holder,
+                });
             }
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }

@@ -8,9 +8,10 @@ use relay_protocol::ids::{EventId, WorkspaceId};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::directory::to_json;
 use super::messages::{delivery_digest, message_digest};
 use super::writer::Tx;
-use crate::error::{Error, Result, StorageError};
+use crate::error::{Result, StorageError};
 use crate::store::chain::{GENESIS, Hash, Header, PayloadDigest, Salt, link};
 use crate::store::live::{Entry, EntryContent};
 use crate::store::position::{Position, SEQ_MAX, id_at};
@@ -93,7 +94,10 @@ pub(super) fn read_head(connection: &Connection, workspace_no: u32) -> Result<He
         )?
         .query_row(bounds(workspace_no), |row| {
             let position = Position::from_key(row.get(0)?);
-            Ok(Head { seq: position.seq() + row.get::<_, u64>(1)? - 1, hash: row.get(2)? })
+            Ok(Head {
+                seq: position.seq() + row.get::<_, u64>(1)? - 1,
+                hash: row.get(2)?,
+            })
         })
         .optional()?;
     match last {
@@ -107,15 +111,24 @@ pub(super) fn read_cut(connection: &Connection, workspace_no: u32) -> Result<Hea
     let cut = connection
         .prepare_cached("SELECT position, hash FROM log_cuts WHERE workspace = ?1")?
         .query_row([workspace_no], |row| {
-            Ok(Head { seq: Position::from_key(row.get(0)?).seq(), hash: row.get(1)? })
+            Ok(Head {
+                seq: Position::from_key(row.get(0)?).seq(),
+                hash: row.get(1)?,
+            })
         })
         .optional()?;
-    Ok(cut.unwrap_or(Head { seq: 0, hash: GENESIS }))
+    Ok(cut.unwrap_or(Head {
+        seq: 0,
+        hash: GENESIS,
+    }))
 }
 
 /// The first and the last key that rows of a workspace can have.
 pub(super) fn bounds(workspace_no: u32) -> (i64, i64) {
-    (Position::new(workspace_no, 0).key(), Position::new(workspace_no, SEQ_MAX).key())
+    (
+        Position::new(workspace_no, 0).key(),
+        Position::new(workspace_no, SEQ_MAX).key(),
+    )
 }
 
 /// What a new row says beside its payload.
@@ -144,32 +157,38 @@ impl Tx<'_> {
         at: Timestamp,
         event: RelayEvent,
     ) -> Result<Position> {
-        self.log_about(workspace, at, None, event)
+        let payload = to_json(&event)?;
+        self.log_about(workspace, at, None, &payload, event)
     }
 
-    /// Logs an event that also refers to a message, which readers put in.
+    /// Logs an event that also refers to a message. The payload is the event without the message,
+    /// which readers put in.
     pub(super) fn log_about(
         &mut self,
         workspace: &WorkspaceRow,
         at: Timestamp,
         message: Option<Position>,
+        payload: &str,
         event: RelayEvent,
     ) -> Result<Position> {
-        let payload = serde_json::to_string(&event)
-            .map_err(|error| Error::Storage(StorageError::Unavailable(error.to_string())))?;
         let salt = self.salt();
         let mut digest = PayloadDigest::new(&salt);
-        digest.text(Some(&payload)).number(message.map(Position::key));
-        let position = self.append(workspace, NewRow {
-            count: 1,
-            event_type: event.tag(),
-            at,
-            content: Content::Inline,
-            message,
-            payload: Some(&payload),
-            salt,
-            digest: digest.finish(),
-        })?;
+        digest
+            .text(Some(payload))
+            .number(message.map(Position::key));
+        let position = self.append(
+            workspace,
+            NewRow {
+                count: 1,
+                event_type: event.tag(),
+                at,
+                content: Content::Inline,
+                message,
+                payload: Some(payload),
+                salt,
+                digest: digest.finish(),
+            },
+        )?;
         let content = EntryContent::One(Box::new(event));
         self.announce(Entry::new(workspace.id, position, 1, at, content));
         Ok(position)
@@ -185,25 +204,37 @@ impl Tx<'_> {
         let salt = self.salt();
         let mut digest = PayloadDigest::new(&salt);
         message_digest(&mut digest, sent.text, sent.extra);
-        digest.number(Some(sent.room)).number(sent.author.map(|no| no.0)).text(sent.author_name);
+        digest
+            .number(Some(sent.room))
+            .number(sent.author.map(|no| no.0))
+            .text(sent.author_name);
         digest.number(record.parent.map(|(position, _)| position.key()));
         for agent in sent.recipients {
             delivery_digest(&mut digest, *agent);
         }
         let count = sent.first_delivery.key() - record.position.key();
         let count = count as u64 + sent.recipients.len() as u64;
-        self.append(workspace, NewRow {
-            count,
-            event_type: "message.created",
-            at: record.at,
-            content: Content::Send,
-            message: None,
-            payload: None,
-            salt,
-            digest: digest.finish(),
-        })?;
+        self.append(
+            workspace,
+            NewRow {
+                count,
+                event_type: "message.created",
+                at: record.at,
+                content: Content::Send,
+                message: None,
+                payload: None,
+                salt,
+                digest: digest.finish(),
+            },
+        )?;
         let content = EntryContent::Send(record.clone());
-        self.announce(Entry::new(workspace.id, record.position, count, record.at, content));
+        self.announce(Entry::new(
+            workspace.id,
+            record.position,
+            count,
+            record.at,
+            content,
+        ));
         Ok(())
     }
 
@@ -220,16 +251,19 @@ impl Tx<'_> {
         let mut digest = PayloadDigest::new(&salt);
         message_digest(&mut digest, stored.0, stored.1);
         digest.number(Some(message.key()));
-        let position = self.append(workspace, NewRow {
-            count: 1,
-            event_type: "message.updated",
-            at,
-            content: Content::Version,
-            message: Some(message),
-            payload: None,
-            salt,
-            digest: digest.finish(),
-        })?;
+        let position = self.append(
+            workspace,
+            NewRow {
+                count: 1,
+                event_type: "message.updated",
+                at,
+                content: Content::Version,
+                message: Some(message),
+                payload: None,
+                salt,
+                digest: digest.finish(),
+            },
+        )?;
         let content = EntryContent::One(Box::new(RelayEvent::MessageUpdated(version.clone())));
         self.announce(Entry::new(workspace.id, position, 1, at, content));
         Ok(())
@@ -261,7 +295,13 @@ impl Tx<'_> {
                 hash
             ],
         )?;
-        self.heads.advance(workspace.no, Head { seq: head.seq + row.count, hash });
+        self.heads.advance(
+            workspace.no,
+            Head {
+                seq: head.seq + row.count,
+                hash,
+            },
+        );
         Ok(position)
     }
 }

@@ -22,10 +22,10 @@ use crate::store::live::{Entry, Hub};
 use crate::store::reply::Reply;
 
 /// Most changes that wait to be written.
-pub const QUEUED_CHANGES: usize = 16_384;
+const QUEUED_CHANGES: usize = 16_384;
 
 /// Most changes of one commit.
-pub const CHANGES_PER_COMMIT: usize = 512;
+const CHANGES_PER_COMMIT: usize = 512;
 
 /// A change in the midst of its transaction.
 pub(super) struct Tx<'w> {
@@ -73,7 +73,9 @@ impl Tx<'_> {
     fn begin_writing(&mut self) -> Result<()> {
         match &mut self.savepoint {
             Savepoint::NotYet => {
-                self.connection.prepare_cached("SAVEPOINT change")?.execute([])?;
+                self.connection
+                    .prepare_cached("SAVEPOINT change")?
+                    .execute([])?;
                 self.savepoint = Savepoint::Open;
             }
             Savepoint::Transaction { wrote } => *wrote = true,
@@ -150,9 +152,14 @@ impl Writer {
             heads: Heads::default(),
             commits: commits.clone(),
         };
-        let thread =
-            std::thread::Builder::new().name("relay-writer".to_owned()).spawn(move || actor.run(&jobs))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), commits })
+        let thread = std::thread::Builder::new()
+            .name("relay-writer".to_owned())
+            .spawn(move || actor.run(&jobs))?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+            commits,
+        })
     }
 
     /// Queues a change; the reply comes once it is on disk.
@@ -162,8 +169,14 @@ impl Writer {
         F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = Reply::pending();
-        let change = Box::new(Change { work: Some(work), result: None, reply });
-        let Some(queue) = &self.queue else { return Reply::ready(Err(StorageError::Closed.into())) };
+        let change = Box::new(Change {
+            work: Some(work),
+            result: None,
+            reply,
+        });
+        let Some(queue) = &self.queue else {
+            return Reply::ready(Err(StorageError::Closed.into()));
+        };
         match queue.try_send(change) {
             Ok(()) => answer,
             Err(TrySendError::Full(_)) => Reply::ready(Err(StorageError::Busy.into())),
@@ -220,16 +233,27 @@ impl Actor {
 
     /// Runs the batch in one transaction.
     fn write(&mut self, batch: &mut [Box<dyn Job>], entries: &mut Vec<Arc<Entry>>) -> Result<()> {
-        self.parts.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.parts
+            .connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
         let alone = batch.len() == 1;
         for job in batch {
             self.run_one(job.as_mut(), alone, entries)?;
         }
-        self.parts.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.parts
+            .connection
+            .prepare_cached("COMMIT")?
+            .execute([])?;
         Ok(())
     }
 
-    fn run_one(&mut self, job: &mut dyn Job, alone: bool, entries: &mut Vec<Arc<Entry>>) -> Result<()> {
+    fn run_one(
+        &mut self,
+        job: &mut dyn Job,
+        alone: bool,
+        entries: &mut Vec<Arc<Entry>>,
+    ) -> Result<()> {
         let announced = entries.len();
         self.heads.begin_change();
         let connection = &self.parts.connection;
@@ -239,20 +263,28 @@ impl Actor {
             heads: &mut self.heads,
             random: &*self.parts.random,
             entries,
-            savepoint: if alone { Savepoint::Transaction { wrote: false } } else { Savepoint::NotYet },
+            savepoint: if alone {
+                Savepoint::Transaction { wrote: false }
+            } else {
+                Savepoint::NotYet
+            },
         };
         let done = job.run(&mut tx);
         let savepoint = tx.savepoint;
         if connection.is_autocommit() {
             // SQLite itself has rolled the whole transaction back (disk full, out of memory).
-            return Err(StorageError::Unavailable("the transaction was rolled back".to_owned()).into());
+            return Err(
+                StorageError::Unavailable("the transaction was rolled back".to_owned()).into(),
+            );
         }
         match (done, savepoint) {
             (true, Savepoint::Open) => {
                 connection.prepare_cached("RELEASE change")?.execute([])?;
             }
             (false, Savepoint::Open) => {
-                connection.prepare_cached("ROLLBACK TO change")?.execute([])?;
+                connection
+                    .prepare_cached("ROLLBACK TO change")?
+                    .execute([])?;
                 connection.prepare_cached("RELEASE change")?.execute([])?;
                 self.undo(entries, announced);
             }
@@ -260,7 +292,10 @@ impl Actor {
                 connection.prepare_cached("ROLLBACK")?.execute([])?;
                 self.undo(entries, announced);
                 // An empty transaction, so that the commit which follows has one to end.
-                self.parts.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+                self.parts
+                    .connection
+                    .prepare_cached("BEGIN IMMEDIATE")?
+                    .execute([])?;
             }
             _ => {}
         }

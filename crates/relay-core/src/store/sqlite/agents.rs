@@ -1,0 +1,288 @@
+//! Agents: registration, tokens, release.
+
+use std::sync::Arc;
+
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
+use relay_protocol::delivery::{DeliveryState, Surfaced};
+use relay_protocol::event::{AgentEvent, DeliveryFailed, RelayEvent, TokenEvent, TokenKind};
+use relay_protocol::ids::TokenId;
+use relay_protocol::names::fold;
+use relay_protocol::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::channels::{GENERAL, page_of};
+use super::codes::Code;
+use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
+use super::message_read::message_at;
+use super::writer::Tx;
+use crate::error::{Error, Noun, Result};
+use crate::store::position::{Position, id_at};
+use crate::store::records::{AgentRow, WorkspaceRow};
+use crate::store::requests::{
+    AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation,
+};
+use relay_protocol::limits::TOKEN_GRACE_MS;
+
+/// The reason of deliveries that fail because their agent is gone.
+const AGENT_RELEASED: &str = "agent_released";
+
+pub(super) fn register(tx: &mut Tx<'_>, new: NewAgent) -> Result<Arc<AgentRow>> {
+    let workspace = tx.workspace(new.workspace_no)?;
+    match tx.find_agent(workspace.no, &new.name)? {
+        Some(holder) if new.adopt => adopt(tx, &workspace, &holder, new),
+        Some(holder) => Err(Error::NameTaken {
+            what: Noun::Agent,
+            name: holder.name.clone(),
+        }),
+        None => create(tx, &workspace, &new),
+    }
+}
+
+fn create(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewAgent) -> Result<Arc<AgentRow>> {
+    let at = new.token.at;
+    tx.insert(
+        "INSERT INTO agents (workspace, id, name, folded, type, metadata, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            workspace.no,
+            new.id.uuid().as_bytes(),
+            new.name,
+            fold(&new.name),
+            Code(new.agent_type),
+            new.metadata.as_ref().map(to_json).transpose()?,
+            at.as_millis()
+        ],
+    )?;
+    let agent = tx.agent_called(workspace.no, &new.name)?;
+    let event = AgentEvent {
+        agent: agent.identity(),
+        reason: None,
+    };
+    tx.log(workspace, at, RelayEvent::AgentRegistered(event))?;
+    tx.add_token(
+        workspace,
+        TokenKind::Agent,
+        Some((agent.no, &agent.name)),
+        new.token,
+    )?;
+    let general = tx.channel_called(workspace.no, GENERAL)?;
+    tx.add_members(workspace, &general, std::slice::from_ref(&agent), None, at)?;
+    Ok(agent)
+}
+
+fn adopt(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    holder: &Arc<AgentRow>,
+    new: NewAgent,
+) -> Result<Arc<AgentRow>> {
+    let at = new.token.at;
+    if let Some(metadata) = new.metadata {
+        set_metadata(tx, holder, &to_json(&metadata)?)?;
+    }
+    let agent = tx.agent_called(workspace.no, &holder.name)?;
+    let event = AgentEvent {
+        agent: agent.identity(),
+        reason: Some("adopted".to_owned()),
+    };
+    tx.log(workspace, at, RelayEvent::AgentRegistered(event))?;
+    replace_tokens(
+        tx,
+        workspace,
+        &agent,
+        new.token,
+        at.plus_millis(TOKEN_GRACE_MS),
+    )?;
+    Ok(agent)
+}
+
+fn set_metadata(tx: &mut Tx<'_>, agent: &AgentRow, metadata: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE agents SET metadata = ?2 WHERE no = ?1",
+        params![agent.no.0, metadata],
+    )?;
+    tx.directory.forget_agent(agent);
+    Ok(())
+}
+
+pub(super) fn update(tx: &mut Tx<'_>, change: &AgentChange) -> Result<Arc<AgentRow>> {
+    let agent = tx.agent_called(change.workspace_no, &change.name)?;
+    set_metadata(tx, &agent, &to_json(&change.metadata)?)?;
+    tx.agent_called(change.workspace_no, &change.name)
+}
+
+pub(super) fn rotate_token(tx: &mut Tx<'_>, rotation: &TokenRotation) -> Result<()> {
+    let workspace = tx.workspace(rotation.workspace_no)?;
+    let agent = tx.agent_called(workspace.no, &rotation.name)?;
+    replace_tokens(tx, &workspace, &agent, rotation.token, rotation.grace_until)
+}
+
+fn replace_tokens(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    agent: &AgentRow,
+    token: NewToken,
+    grace_until: Timestamp,
+) -> Result<()> {
+    tx.execute(
+        "UPDATE tokens SET valid_until = ?2
+         WHERE agent = ?1 AND (valid_until IS NULL OR valid_until > ?2)",
+        params![agent.no.0, grace_until.as_millis()],
+    )?;
+    tx.insert_token(TokenKind::Agent, Some(workspace.no), Some(agent.no), token)?;
+    let event = TokenEvent {
+        token_id: token.id,
+        kind: TokenKind::Agent,
+        agent_name: Some(agent.name.clone()),
+        grace_until: Some(grace_until),
+    };
+    tx.log(workspace, token.at, RelayEvent::TokenRotated(event))?;
+    Ok(())
+}
+
+pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
+    let workspace = tx.workspace(release.workspace_no)?;
+    let agent = tx.agent_called(workspace.no, &release.name)?;
+    fail_waiting(tx, &workspace, &agent, release.at)?;
+    revoke_tokens(tx, &workspace, &agent, release.at)?;
+    leave_everything(tx, &agent)?;
+    tx.execute(
+        "UPDATE agents SET released_at = ?2 WHERE no = ?1",
+        params![agent.no.0, release.at.as_millis()],
+    )?;
+    tx.directory.forget_agent(&agent);
+    let event = AgentEvent {
+        agent: agent.identity(),
+        reason: release.reason.clone(),
+    };
+    tx.log(&workspace, release.at, RelayEvent::AgentReleased(event))?;
+    Ok(())
+}
+
+fn fail_waiting(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    agent: &AgentRow,
+    at: Timestamp,
+) -> Result<()> {
+    let waiting: Vec<(i64, i64, i64)> = tx
+        .query(
+            "SELECT d.position, d.message, m.at FROM deliveries d
+             JOIN messages m ON m.position = d.message
+             WHERE d.agent = ?1 AND d.state < 4 ORDER BY d.position",
+        )?
+        .query_map([agent.no.0], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    for (delivery, message, sent_at) in waiting {
+        tx.execute(
+            "UPDATE deliveries SET state = ?2 WHERE position = ?1",
+            params![delivery, Code(DeliveryState::Failed)],
+        )?;
+        let message = Position::from_key(message);
+        let sent_at = Timestamp::from_millis(sent_at);
+        let event = DeliveryFailed {
+            delivery_id: id_at(workspace.id, Position::from_key(delivery), sent_at),
+            message_id: Some(id_at(workspace.id, message, sent_at)),
+            message: None,
+            agent: agent.lasting_identity(),
+            agent_id: Some(agent.id),
+            session_id: None,
+            reason: AGENT_RELEASED.to_owned(),
+            retryable: Some(false),
+            attempt: None,
+            next_attempt_at: None,
+            terminal: Some(true),
+            surfaced: Some(Surfaced::No),
+            error: None,
+            event: None,
+        };
+        let about = message_at(tx.connection, workspace.id, message)?;
+        tx.log_failed(workspace, at, message, event, about)?;
+    }
+    Ok(())
+}
+
+fn revoke_tokens(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    agent: &AgentRow,
+    at: Timestamp,
+) -> Result<()> {
+    let tokens: Vec<TokenId> = tx
+        .query("SELECT id FROM tokens WHERE agent = ?1")?
+        .query_map([agent.no.0], |row| {
+            Ok(TokenId::from_uuid(uuid_of(row.get(0)?)))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    tx.execute("DELETE FROM tokens WHERE agent = ?1", [agent.no.0])?;
+    for token_id in tokens {
+        let event = TokenEvent {
+            token_id,
+            kind: TokenKind::Agent,
+            agent_name: Some(agent.name.clone()),
+            grace_until: None,
+        };
+        tx.log(workspace, at, RelayEvent::TokenRevoked(event))?;
+    }
+    Ok(())
+}
+
+fn leave_everything(tx: &mut Tx<'_>, agent: &AgentRow) -> Result<()> {
+    let rooms: Vec<i64> = tx
+        .query("SELECT room FROM members WHERE agent = ?1")?
+        .query_map([agent.no.0], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    tx.execute("DELETE FROM members WHERE agent = ?1", [agent.no.0])?;
+    for room in rooms {
+        tx.directory
+            .forget_room(crate::store::records::RoomNo(room));
+    }
+    Ok(())
+}
+
+pub(super) fn find(
+    connection: &Connection,
+    workspace_no: u32,
+    name: &str,
+) -> Result<Arc<AgentRow>> {
+    let found = connection
+        .prepare_cached(&format!(
+            "SELECT {AGENT_COLUMNS} FROM agents
+             WHERE workspace = ?1 AND folded = ?2 AND released_at IS NULL"
+        ))?
+        .query_row(params![workspace_no, fold(name)], read_agent)
+        .optional()?;
+    match found {
+        Some(agent) => Ok(Arc::new(agent)),
+        None => Err(unknown_agent(connection, workspace_no, name)?),
+    }
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    workspace_no: u32,
+    page: &PageRequest,
+) -> Result<Page<AgentIdentity>> {
+    let agents: Vec<AgentRow> = connection
+        .prepare_cached(&format!(
+            "SELECT {AGENT_COLUMNS} FROM agents
+             WHERE workspace = ?1 AND folded > ?2 AND released_at IS NULL
+             ORDER BY folded LIMIT ?3"
+        ))?
+        .query_map(
+            params![
+                workspace_no,
+                page.cursor.as_deref().unwrap_or_default(),
+                page.limit + 1
+            ],
+            read_agent,
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    let identities = agents.iter().map(AgentRow::identity).collect();
+    Ok(page_of(identities, page.limit, |agent: &AgentIdentity| {
+        fold(&agent.name)
+    }))
+}

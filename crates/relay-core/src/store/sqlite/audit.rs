@@ -1,0 +1,356 @@
+//! The chain, checked; and the two lawful ways to shorten the log: erasure and retention.
+
+use std::fmt::Write as _;
+
+use relay_protocol::event::{AuditErased, RelayEvent, is_bulky};
+use relay_protocol::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::log::{Content, Head, bounds, header, read_cut, read_head};
+use super::log_read::{LogRow, SELECT_LOG, read_row};
+use super::messages::{delivery_digest, message_digest};
+use super::writer::Tx;
+use crate::error::{Error, Result};
+use crate::store::chain::{Hash, PayloadDigest, Salt, link};
+use crate::store::position::Position;
+use crate::store::records::{AgentNo, AuditReport, ChainHead, WorkspaceRow};
+use crate::store::requests::{Erasure, Retention};
+
+/// What stands where a text was erased.
+pub(super) const ERASED: &str = "[erased]";
+
+pub(super) fn head(connection: &Connection, workspace_no: u32) -> Result<ChainHead> {
+    let Head { seq, hash } = read_head(connection, workspace_no)?;
+    Ok(ChainHead {
+        seq,
+        hash: hex(&hash),
+    })
+}
+
+fn hex(hash: &Hash) -> String {
+    hash.iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a string can't fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+/// Checks the chain from its beginning.
+pub(super) fn verify(connection: &Connection, workspace: &WorkspaceRow) -> Result<AuditReport> {
+    let start = read_cut(connection, workspace.no)?;
+    check(connection, workspace, start)
+}
+
+/// Checks the last links of the chain.
+pub(super) fn verify_tail(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    links: u64,
+) -> Result<AuditReport> {
+    let (first, last) = bounds(workspace.no);
+    let before = connection
+        .prepare_cached(
+            "SELECT position, count, hash FROM log WHERE position BETWEEN ?1 AND ?2
+             ORDER BY position DESC LIMIT 1 OFFSET ?3",
+        )?
+        .query_row(params![first, last, links], |row| {
+            let position = Position::from_key(row.get(0)?);
+            Ok(Head {
+                seq: position.seq() + row.get::<_, u64>(1)? - 1,
+                hash: row.get(2)?,
+            })
+        })
+        .optional()?;
+    match before {
+        Some(start) => check(connection, workspace, start),
+        None => verify(connection, workspace),
+    }
+}
+
+fn check(connection: &Connection, workspace: &WorkspaceRow, start: Head) -> Result<AuditReport> {
+    let last = bounds(workspace.no).1;
+    let mut report = AuditReport {
+        from_seq: start.seq + 1,
+        to_seq: start.seq,
+        ..AuditReport::default()
+    };
+    let mut previous = start.hash;
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT_LOG} WHERE position > ?1 AND position <= ?2 ORDER BY position"
+    ))?;
+    let mut rows = statement.query([Position::new(workspace.no, start.seq).key(), last])?;
+    while let Some(row) = rows.next()? {
+        let row = read_row(row)?;
+        let seq = row.position.seq();
+        if seq != report.to_seq + 1 {
+            report.missing.push((report.to_seq + 1, seq - 1));
+        }
+        report.erased += u64::from(row.digest.is_some());
+        let digest = payload_digest(connection, &row)?;
+        let header = header(
+            workspace.id,
+            row.position,
+            row.count,
+            &row.event_type,
+            row.at,
+        );
+        let intact = digest.is_some_and(|digest| link(&previous, header, &digest) == row.hash);
+        // After a gap the row before is unknown, so the link can't be checked; the gap is reported.
+        if !intact && seq == report.to_seq + 1 {
+            report.changed.push(seq);
+        }
+        previous = row.hash;
+        report.rows += 1;
+        report.events += row.count;
+        report.to_seq = seq + row.count - 1;
+    }
+    report.head = hex(&previous);
+    Ok(report)
+}
+
+/// The digest of a row's payload as it is stored now; `None` when parts of it are gone.
+fn payload_digest(connection: &Connection, row: &LogRow) -> Result<Option<Hash>> {
+    if row.digest.is_some() {
+        return Ok(row.digest);
+    }
+    let Some(salt) = row.salt else {
+        return Ok(None);
+    };
+    match Content::from_code(row.content) {
+        Ok(Content::Inline) => Ok(row.payload.as_ref().map(|payload| {
+            let mut digest = PayloadDigest::new(&salt);
+            digest
+                .text(Some(payload))
+                .number(row.message.map(Position::key));
+            digest.finish()
+        })),
+        Ok(Content::Send) => send_digest(connection, row, &salt),
+        Ok(Content::Version) => version_digest(connection, row, &salt),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Text and extra of the version that was written at a place.
+fn version_text(
+    connection: &Connection,
+    written: Position,
+    message: Position,
+) -> Result<Option<(String, Option<String>)>> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT text, extra FROM message_versions WHERE position = ?1
+             UNION ALL
+             SELECT text, extra FROM messages
+             WHERE position = ?2 AND coalesce(version_position, position) = ?1",
+        )?
+        .query_row([written.key(), message.key()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?)
+}
+
+fn send_digest(connection: &Connection, row: &LogRow, salt: &Salt) -> Result<Option<Hash>> {
+    let Some((text, extra)) = version_text(connection, row.position, row.position)? else {
+        return Ok(None);
+    };
+    let mut digest = PayloadDigest::new(salt);
+    message_digest(&mut digest, &text, extra.as_deref());
+    let recipients: u64 = connection
+        .prepare_cached(
+            "SELECT room, author, author_name, parent, recipients FROM messages WHERE position = ?1",
+        )?
+        .query_row([row.position.key()], |message| {
+            digest.number(message.get(0)?).number(message.get(1)?);
+            digest.text(message.get::<_, Option<String>>(2)?.as_deref()).number(message.get(3)?);
+            message.get(4)
+        })?;
+    let after = row.position.plus(row.count);
+    let first = after.key() - i64::try_from(recipients).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(
+        "SELECT agent FROM deliveries WHERE position >= ?1 AND position < ?2 ORDER BY position",
+    )?;
+    let mut agents = statement.query([first, after.key()])?;
+    while let Some(agent) = agents.next()? {
+        delivery_digest(&mut digest, AgentNo(agent.get(0)?));
+    }
+    Ok(Some(digest.finish()))
+}
+
+fn version_digest(connection: &Connection, row: &LogRow, salt: &Salt) -> Result<Option<Hash>> {
+    let Some(message) = row.message else {
+        return Ok(None);
+    };
+    Ok(
+        version_text(connection, row.position, message)?.map(|(text, extra)| {
+            let mut digest = PayloadDigest::new(salt);
+            message_digest(&mut digest, &text, extra.as_deref());
+            digest.number(Some(message.key()));
+            digest.finish()
+        }),
+    )
+}
+
+/// Removes payloads and salts, and the texts they stand for; logs that it was done.
+pub(super) fn erase(tx: &mut Tx<'_>, erasure: &Erasure) -> Result<u64> {
+    let workspace = tx.workspace(erasure.workspace_no)?;
+    let mut erased = 0;
+    for seq in &erasure.seqs {
+        let row = row_with(tx.connection, workspace.no, *seq)?;
+        erased += u64::from(erase_row(tx, &row)?);
+    }
+    if let (Some(from_seq), Some(to_seq)) = (erasure.seqs.iter().min(), erasure.seqs.iter().max()) {
+        log_erasure(
+            tx,
+            &workspace,
+            erasure.at,
+            erased,
+            (*from_seq, *to_seq),
+            &erasure.reason,
+        )?;
+    }
+    Ok(erased)
+}
+
+fn log_erasure(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    at: Timestamp,
+    entries: u64,
+    (from_seq, to_seq): (u64, u64),
+    reason: &str,
+) -> Result<()> {
+    let event = AuditErased {
+        entries,
+        from_seq,
+        to_seq,
+        reason: reason.to_owned(),
+    };
+    tx.log(workspace, at, RelayEvent::AuditErased(event))?;
+    Ok(())
+}
+
+/// The row that an event is in.
+fn row_with(connection: &Connection, workspace_no: u32, seq: u64) -> Result<LogRow> {
+    let bad = || Error::BadCursor {
+        expected: "the seq of a logged event".to_owned(),
+        found: seq.to_string(),
+    };
+    let row = connection
+        .prepare_cached(&format!(
+            "{SELECT_LOG} WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1"
+        ))?
+        .query_row(
+            [
+                bounds(workspace_no).0,
+                Position::new(workspace_no, seq).key(),
+            ],
+            read_row,
+        )
+        .optional()?
+        .ok_or_else(bad)?;
+    if seq < row.position.seq() + row.count {
+        Ok(row)
+    } else {
+        Err(bad())
+    }
+}
+
+/// Erases one row; false when that was done before.
+fn erase_row(tx: &mut Tx<'_>, row: &LogRow) -> Result<bool> {
+    if row.digest.is_some() {
+        return Ok(false);
+    }
+    let digest = payload_digest(tx.connection, row)?;
+    tx.execute(
+        "UPDATE log SET payload = NULL, salt = NULL, digest = ?2 WHERE position = ?1",
+        params![row.position.key(), digest],
+    )?;
+    if row.content == Content::Inline as i64 {
+        return Ok(true);
+    }
+    let message = row.message.unwrap_or(row.position);
+    tx.execute(
+        "UPDATE messages SET text = ?3, extra = NULL
+         WHERE position = ?2 AND coalesce(version_position, position) = ?1",
+        params![row.position.key(), message.key(), ERASED],
+    )?;
+    tx.execute(
+        "UPDATE message_versions SET text = ?2, extra = NULL WHERE position = ?1",
+        params![row.position.key(), ERASED],
+    )?;
+    tx.execute(
+        "DELETE FROM attachment_uses WHERE message = ?1",
+        [message.key()],
+    )?;
+    Ok(true)
+}
+
+/// Erases old payloads of bulky kinds, and cuts the oldest part off.
+pub(super) fn retain(tx: &mut Tx<'_>, retention: &Retention) -> Result<(u64, u64)> {
+    let workspace = tx.workspace(retention.workspace_no)?;
+    let cut = match retention.all_before {
+        Some(before) => cut_prefix(tx, &workspace, before)?,
+        None => 0,
+    };
+    let erased = match retention.bulky_before {
+        Some(before) => erase_bulky(tx, &workspace, before, retention.at)?,
+        None => 0,
+    };
+    Ok((erased, cut))
+}
+
+fn erase_bulky(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    before: Timestamp,
+    at: Timestamp,
+) -> Result<u64> {
+    let (first, last) = bounds(workspace.no);
+    let rows: Vec<LogRow> = tx
+        .query(&format!(
+            "{SELECT_LOG} WHERE position BETWEEN ?1 AND ?2 AND at < ?3 AND digest IS NULL
+             AND content = 0 ORDER BY position"
+        ))?
+        .query_map(params![first, last, before.as_millis()], read_row)?
+        .filter(|row| row.as_ref().map_or(true, |row| is_bulky(&row.event_type)))
+        .collect::<rusqlite::Result<_>>()?;
+    for row in &rows {
+        erase_row(tx, row)?;
+    }
+    if let (Some(from), Some(to)) = (rows.first(), rows.last()) {
+        let range = (from.position.seq(), to.position.seq());
+        log_erasure(tx, workspace, at, rows.len() as u64, range, "retention")?;
+    }
+    Ok(rows.len() as u64)
+}
+
+/// Removes whole rows from the beginning, leaving the hash from which the rest goes on.
+fn cut_prefix(tx: &mut Tx<'_>, workspace: &WorkspaceRow, before: Timestamp) -> Result<u64> {
+    let (first, last) = bounds(workspace.no);
+    let kept: i64 = tx
+        .query("SELECT min(position) FROM log WHERE position BETWEEN ?1 AND ?2 AND at >= ?3")?
+        .query_row(params![first, last, before.as_millis()], |row| {
+            row.get::<_, Option<i64>>(0)
+        })?
+        .unwrap_or(last);
+    let end = tx
+        .query(
+            "SELECT position + count - 1, hash FROM log WHERE position >= ?1 AND position < ?2
+             ORDER BY position DESC LIMIT 1",
+        )?
+        .query_row([first, kept], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Hash>(1)?))
+        })
+        .optional()?;
+    let Some((end, hash)) = end else { return Ok(0) };
+    let cut = tx.execute(
+        "DELETE FROM log WHERE position BETWEEN ?1 AND ?2",
+        [first, end],
+    )?;
+    tx.execute(
+        "INSERT OR REPLACE INTO log_cuts (workspace, position, hash) VALUES (?1, ?2, ?3)",
+        params![workspace.no, end, hash],
+    )?;
+    Ok(cut as u64)
+}

@@ -1,0 +1,605 @@
+//! Sending and editing: the writes of messaging.
+
+use std::sync::{Arc, OnceLock};
+
+use relay_protocol::api::messages::{DeliverySummary, Notice, NoticeCode, SendTarget};
+use relay_protocol::delivery::{DeliveryReason, DeliveryState, Surfaced};
+use relay_protocol::event::{DeliveryFailed, MessageEvent, RelayEvent};
+use relay_protocol::message::RelayMessage;
+use relay_protocol::names::RESERVED;
+use relay_protocol::problem::{ErrorCode, Problem};
+use relay_protocol::time::Timestamp;
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+
+use super::attachments;
+use super::codes::Code;
+use super::directory::{from_json, to_json};
+use super::log::SentRows;
+use super::message_read::{FullMessage, load, message_at, version_one};
+use super::targets::Target;
+use super::writer::Tx;
+use crate::error::{Error, Result};
+use crate::recipients::{Audience, decide_recipients};
+use crate::store::chain::PayloadDigest;
+use crate::store::position::{Position, id_at};
+use crate::store::records::{
+    AgentNo, AgentRow, Extra, RoomKind, RoomRow, SendRecord, WorkspaceRow,
+    events_before_deliveries, system_author,
+};
+use crate::store::requests::{Author, MessageEdit, NewMessage};
+use relay_protocol::limits::IDEMPOTENCY_KEPT_MS;
+
+/// Feeds the content of one version of a message.
+pub(super) fn message_digest(digest: &mut PayloadDigest, text: &str, extra: Option<&str>) {
+    digest.text(Some(text)).text(extra);
+}
+
+/// Feeds one recipient of a send.
+pub(super) fn delivery_digest(digest: &mut PayloadDigest, agent: AgentNo) {
+    digest.number(Some(agent.0));
+}
+
+/// Stores a message with its deliveries and events.
+pub(super) fn send(tx: &mut Tx<'_>, new: NewMessage) -> Result<Arc<SendRecord>> {
+    let workspace = tx.workspace(new.workspace_no)?;
+    if let Some(first) = replay(tx, &workspace, &new)? {
+        return Ok(first);
+    }
+    let author = Speaker::find(tx, &new.author)?;
+    let target = tx.resolve(&workspace, &author, &new)?;
+    let members = tx.members_of(target.room.no)?;
+    let mut notices = Vec::new();
+    let mentioned = mentioned(tx, &workspace, &members, &new, &mut notices)?;
+    let thread = target.parent.as_ref().map(|parent| parent.thread);
+    let participants = thread
+        .map(|root| tx.thread_participants(root))
+        .transpose()?;
+    let chosen = decide_recipients(Audience {
+        author: author.no(),
+        direct: target.room.kind != RoomKind::Channel,
+        members: &members,
+        thread: participants.as_ref().map(|all| all.as_slice()),
+        mentioned: &mentioned.iter().map(|agent| agent.no).collect::<Vec<_>>(),
+    });
+    add_general_notices(&new, &target, chosen.is_empty(), &mut notices);
+    write(
+        tx,
+        &workspace,
+        Draft {
+            new,
+            author,
+            target,
+            mentioned,
+            chosen,
+            notices,
+        },
+    )
+}
+
+/// The author of a send.
+pub(super) enum Speaker {
+    Agent(Arc<AgentRow>),
+    System(Arc<str>),
+}
+
+impl Speaker {
+    fn find(tx: &mut Tx<'_>, author: &Author) -> Result<Self> {
+        match author {
+            Author::Agent(no) => tx.live_agent(*no).map(Self::Agent),
+            Author::System(name) => Ok(Self::System(name.clone())),
+        }
+    }
+
+    pub(super) fn no(&self) -> Option<AgentNo> {
+        match self {
+            Self::Agent(agent) => Some(agent.no),
+            Self::System(_) => None,
+        }
+    }
+
+    fn stored_name(&self) -> Option<&str> {
+        match self {
+            Self::Agent(_) => None,
+            Self::System(name) => Some(name),
+        }
+    }
+}
+
+/// The mentioned members; others become notices.
+fn mentioned(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    members: &[AgentNo],
+    new: &NewMessage,
+    notices: &mut Vec<Notice>,
+) -> Result<Vec<Arc<AgentRow>>> {
+    let mut found = Vec::new();
+    for name in new
+        .mentions
+        .iter()
+        .filter(|name| !RESERVED.contains(&name.as_str()))
+    {
+        match tx.find_agent(workspace.no, name)? {
+            Some(agent) if members.binary_search(&agent.no).is_ok() => found.push(agent),
+            Some(agent) => notices.push(Notice {
+                code: NoticeCode::MentionNotAMember,
+                message: format!("@{} is not here and does not get this message", agent.name),
+                name: Some(agent.name.clone()),
+            }),
+            None => notices.push(Notice {
+                code: NoticeCode::MentionUnknown,
+                message: format!("no agent is called {name:?}"),
+                name: Some(name.clone()),
+            }),
+        }
+    }
+    Ok(found)
+}
+
+fn add_general_notices(new: &NewMessage, target: &Target, nobody: bool, notices: &mut Vec<Notice>) {
+    if new.redacted {
+        notices.push(Notice {
+            code: NoticeCode::Redacted,
+            message: "secrets were taken out of the text".to_owned(),
+            name: None,
+        });
+    }
+    if nobody {
+        notices.push(Notice {
+            code: NoticeCode::NoRecipients,
+            message: format!("nobody else gets this message in {}", target.room.label()),
+            name: None,
+        });
+    }
+}
+
+/// A send about which everything is decided.
+struct Draft {
+    new: NewMessage,
+    author: Speaker,
+    target: Target,
+    mentioned: Vec<Arc<AgentRow>>,
+    chosen: Vec<(AgentNo, DeliveryReason)>,
+    notices: Vec<Notice>,
+}
+
+fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<SendRecord>> {
+    let Draft {
+        mut new,
+        author,
+        target,
+        mentioned,
+        chosen,
+        notices,
+    } = draft;
+    let position = tx.next_position(workspace.no)?;
+    let contents = std::mem::take(&mut new.attachments);
+    let extra = Extra {
+        attachments: attachments::attach(tx, &author, &target.room, position, contents)?,
+        mentions: mentioned.iter().map(|agent| agent.name.clone()).collect(),
+        metadata: new.metadata.take(),
+    };
+    let stored_extra = (extra != Extra::default())
+        .then(|| to_json(&extra))
+        .transpose()?;
+    let first_delivery = position.plus(events_before_deliveries(
+        &target.room,
+        target.parent.is_some(),
+    ));
+    insert_message(
+        tx,
+        &new,
+        &author,
+        &target,
+        position,
+        chosen.len(),
+        stored_extra.as_deref(),
+    )?;
+    let recipients = insert_deliveries(tx, workspace, &new, position, first_delivery, &chosen)?;
+    let numbers: Vec<AgentNo> = chosen.iter().map(|(agent, _)| *agent).collect();
+    let room = target.room.clone();
+    let record = Arc::new(SendRecord {
+        workspace: workspace.id,
+        position,
+        at: new.at,
+        author: match &author {
+            Speaker::Agent(agent) => agent.author(),
+            Speaker::System(name) => system_author(name),
+        },
+        parent: target
+            .parent
+            .as_ref()
+            .map(|parent| (parent.position, parent.at)),
+        room: target.room,
+        text: new.text,
+        extra,
+        mode: new.mode,
+        recipients,
+        notices,
+        message: OnceLock::new(),
+        replayed: None,
+    });
+    tx.log_send(
+        workspace,
+        &record,
+        &SentRows {
+            text: &record.text,
+            extra: stored_extra.as_deref(),
+            room: room.no.0,
+            author: author.no(),
+            author_name: author.stored_name(),
+            first_delivery,
+            recipients: &numbers,
+        },
+    )?;
+    log_refused(tx, workspace, &record, first_delivery)?;
+    if let Some((key, request)) = &new.idempotency {
+        remember_key(tx, workspace, &author, key, request, &record)?;
+    }
+    Ok(record)
+}
+
+fn insert_message(
+    tx: &mut Tx<'_>,
+    new: &NewMessage,
+    author: &Speaker,
+    target: &Target,
+    position: Position,
+    recipients: usize,
+    extra: Option<&str>,
+) -> Result<()> {
+    let parent = target.parent.as_ref();
+    tx.execute(
+        "INSERT INTO messages (position, at, room, author, author_name, parent, parent_at, thread,
+                               recipients, text, extra, version)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1)",
+        params![
+            position.key(),
+            new.at.as_millis(),
+            target.room.no.0,
+            author.no().map(|no| no.0),
+            author.stored_name(),
+            parent.map(|parent| parent.position.key()),
+            parent.map(|parent| parent.at.as_millis()),
+            parent.map(|parent| parent.thread.key()),
+            recipients,
+            new.text,
+            extra
+        ],
+    )?;
+    if let (Some(parent), Some(author)) = (parent, author.no()) {
+        tx.directory.joined_thread(parent.thread, author);
+    }
+    Ok(())
+}
+
+fn insert_deliveries(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    new: &NewMessage,
+    message: Position,
+    first: Position,
+    chosen: &[(AgentNo, DeliveryReason)],
+) -> Result<Vec<(Arc<AgentRow>, Option<Box<Problem>>)>> {
+    let default_deadline = i64::try_from(workspace.policy.default_deadline_ms).unwrap_or(i64::MAX);
+    let deadline = new
+        .deadline
+        .unwrap_or_else(|| new.at.plus_millis(default_deadline));
+    let mut recipients = Vec::with_capacity(chosen.len());
+    for (at, (agent, reason)) in (0..).zip(chosen) {
+        let problem = queue_problem(tx, workspace, *agent)?;
+        let state = if problem.is_some() {
+            DeliveryState::Failed
+        } else {
+            DeliveryState::Pending
+        };
+        tx.execute(
+            "INSERT INTO deliveries (position, message, agent, state, mode, allow_downgrade,
+                                     priority, reason, deadline, generation, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10)",
+            params![
+                first.plus(at).key(),
+                message.key(),
+                agent.0,
+                Code(state),
+                new.mode.map(Code),
+                new.allow_downgrade,
+                Code(new.priority),
+                Code(*reason),
+                deadline.as_millis(),
+                problem.as_ref().map(to_json).transpose()?
+            ],
+        )?;
+        if problem.is_none() {
+            tx.directory.more_waiting(*agent);
+        }
+        recipients.push((tx.agent_by_no(*agent)?, problem));
+    }
+    Ok(recipients)
+}
+
+/// The problem of a recipient for whom too much waits already.
+fn queue_problem(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    agent: AgentNo,
+) -> Result<Option<Box<Problem>>> {
+    let limit = workspace.policy.queue_limit;
+    let waiting = tx.waiting_for(agent)?;
+    if waiting < limit {
+        return Ok(None);
+    }
+    let name = &tx.agent_by_no(agent)?.name;
+    let detail =
+        format!("{waiting} deliveries wait for @{name}, the limit is {limit}; try again later");
+    let mut problem = Problem::new(ErrorCode::QueueFull, detail);
+    problem.expected = Some(format!("fewer than {limit} waiting deliveries"));
+    problem.found = Some(waiting.to_string());
+    Ok(Some(Box::new(problem)))
+}
+
+/// Logs the deliveries that failed at once.
+fn log_refused(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    record: &Arc<SendRecord>,
+    first: Position,
+) -> Result<()> {
+    for (at, (agent, problem)) in (0..).zip(&record.recipients) {
+        let Some(problem) = problem else { continue };
+        let event = DeliveryFailed {
+            delivery_id: id_at(workspace.id, first.plus(at), record.at),
+            message_id: Some(record.message().id),
+            message: None,
+            agent: agent.lasting_identity(),
+            agent_id: Some(agent.id),
+            session_id: None,
+            reason: problem.code.to_string(),
+            retryable: Some(false),
+            attempt: None,
+            next_attempt_at: None,
+            terminal: Some(true),
+            surfaced: Some(Surfaced::No),
+            error: Some(problem.clone()),
+            event: None,
+        };
+        tx.log_failed(
+            workspace,
+            record.at,
+            record.position,
+            event,
+            record.message().clone(),
+        )?;
+    }
+    Ok(())
+}
+
+impl Tx<'_> {
+    /// Logs a failed delivery. The row refers to the message; listeners get it whole.
+    pub(super) fn log_failed(
+        &mut self,
+        workspace: &WorkspaceRow,
+        at: Timestamp,
+        position: Position,
+        event: DeliveryFailed,
+        message: Arc<RelayMessage>,
+    ) -> Result<()> {
+        let live = DeliveryFailed {
+            message: Some(message),
+            ..event.clone()
+        };
+        self.log_about(
+            workspace,
+            at,
+            Some(position),
+            &to_json(&RelayEvent::DeliveryFailed(event))?,
+            RelayEvent::DeliveryFailed(live),
+        )?;
+        Ok(())
+    }
+}
+
+const SEND_ROUTE: &str = "send";
+
+/// The part of a first answer that its message does not say.
+#[derive(Serialize, Deserialize)]
+struct FirstAnswer {
+    deliveries: Vec<DeliverySummary>,
+    notices: Vec<Notice>,
+}
+
+fn remember_key(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    author: &Speaker,
+    key: &str,
+    request: &[u8],
+    record: &SendRecord,
+) -> Result<()> {
+    let answer = FirstAnswer {
+        deliveries: record.deliveries(),
+        notices: record.notices.clone(),
+    };
+    tx.execute(
+        "INSERT OR REPLACE INTO idempotency
+             (workspace, principal, route, key, request, at, message, answer)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            workspace.no,
+            author.no().map_or(0, |no| no.0),
+            SEND_ROUTE,
+            key,
+            request,
+            record.at.as_millis(),
+            record.position.key(),
+            to_json(&answer)?
+        ],
+    )?;
+    Ok(())
+}
+
+/// The first result of the same request, if the key was used.
+fn replay(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    new: &NewMessage,
+) -> Result<Option<Arc<SendRecord>>> {
+    let Some((key, request)) = &new.idempotency else {
+        return Ok(None);
+    };
+    let principal = match &new.author {
+        Author::Agent(no) => no.0,
+        Author::System(_) => 0,
+    };
+    let used = tx
+        .query(
+            "SELECT request, message, answer FROM idempotency
+             WHERE workspace = ?1 AND principal = ?2 AND route = ?3 AND key = ?4 AND at > ?5",
+        )?
+        .query_map(
+            params![
+                workspace.no,
+                principal,
+                SEND_ROUTE,
+                key,
+                new.at.as_millis() - IDEMPOTENCY_KEPT_MS
+            ],
+            |row| {
+                Ok((
+                    row.get::<_, Vec<u8>>(0)?,
+                    row.get::<_, i64>(1)?,
+                    row.get::<_, String>(2)?,
+                ))
+            },
+        )?
+        .next()
+        .transpose()?;
+    let Some((first_request, message, answer)) = used else {
+        return Ok(None);
+    };
+    if first_request != request {
+        return Err(Error::IdempotencyConflict { key: key.clone() });
+    }
+    let answer: FirstAnswer = from_json(&answer)?;
+    first_result(
+        tx.connection,
+        workspace,
+        Position::from_key(message),
+        answer,
+    )
+    .map(Some)
+}
+
+fn first_result(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    position: Position,
+    answer: FirstAnswer,
+) -> Result<Arc<SendRecord>> {
+    let FullMessage {
+        message,
+        room,
+        parent,
+        ..
+    } = version_one(connection, workspace.id, position)?;
+    let extra = Extra {
+        attachments: message.attachments.clone(),
+        mentions: message.mentions.clone(),
+        metadata: message.metadata.clone(),
+    };
+    Ok(Arc::new(SendRecord {
+        workspace: workspace.id,
+        position,
+        at: message.created_at,
+        author: message.from.clone(),
+        room: Arc::new(room),
+        parent,
+        text: message.text.clone(),
+        extra,
+        mode: None,
+        recipients: Vec::new(),
+        notices: answer.notices,
+        message: OnceLock::from(Arc::new(message)),
+        replayed: Some(answer.deliveries),
+    }))
+}
+
+/// Replaces a message's text. What was said before stays, as the version it was.
+pub(super) fn edit(tx: &mut Tx<'_>, edit: &MessageEdit) -> Result<Arc<RelayMessage>> {
+    let workspace = tx.workspace(edit.viewer.workspace_no)?;
+    let full = load(tx.connection, &workspace, edit.viewer, edit.message)?;
+    check_author(edit, &full)?;
+    check_open(&full.room)?;
+    let members = tx.members_of(full.room.no)?;
+    let mut mentions = Vec::new();
+    for name in &edit.mentions {
+        if let Some(agent) = tx.find_agent(workspace.no, name)?
+            && members.binary_search(&agent.no).is_ok()
+        {
+            mentions.push(agent.name.clone());
+        }
+    }
+    let extra = Extra {
+        attachments: full.message.attachments.clone(),
+        mentions,
+        metadata: full.message.metadata.clone(),
+    };
+    let stored_extra = (extra != Extra::default())
+        .then(|| to_json(&extra))
+        .transpose()?;
+    keep_version(tx, full.position)?;
+    let position = tx.next_position(workspace.no)?;
+    tx.execute(
+        "UPDATE messages SET text = ?2, extra = ?3, version = version + 1, version_at = ?4,
+                             version_position = ?5
+         WHERE position = ?1",
+        params![
+            full.position.key(),
+            edit.text,
+            stored_extra,
+            edit.at.as_millis(),
+            position.key()
+        ],
+    )?;
+    let message = message_at(tx.connection, workspace.id, full.position)?;
+    let event = MessageEvent::of(message.clone());
+    let stored = (edit.text.as_str(), stored_extra.as_deref());
+    tx.log_version(&workspace, edit.at, full.position, &event, stored)?;
+    Ok(message)
+}
+
+fn check_author(edit: &MessageEdit, full: &FullMessage) -> Result<()> {
+    if edit.viewer.agent == full.author {
+        Ok(())
+    } else {
+        Err(Error::Forbidden {
+            needs: "the token of the message's author",
+        })
+    }
+}
+
+fn check_open(room: &RoomRow) -> Result<()> {
+    match room.archived_at {
+        None => Ok(()),
+        Some(_) => Err(Error::ChannelArchived {
+            name: room.name.clone(),
+        }),
+    }
+}
+
+fn keep_version(tx: &mut Tx<'_>, message: Position) -> Result<()> {
+    tx.execute(
+        "INSERT INTO message_versions (position, message, version, at, text, extra)
+         SELECT coalesce(version_position, position), position, version,
+                coalesce(version_at, at), text, extra
+         FROM messages WHERE position = ?1",
+        [message.key()],
+    )?;
+    Ok(())
+}
+
+/// What a send's target may be, for errors.
+pub(super) fn target_text(to: &SendTarget) -> String {
+    serde_json::to_string(to).unwrap_or_default()
+}

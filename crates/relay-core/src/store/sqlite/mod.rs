@@ -1,0 +1,434 @@
+//! The store in SQLite: one file, one writer thread, a few readers, a search index beside it.
+//!
+//! Order at start: the lock, the format version, recovery of the write-ahead log (SQLite does that on
+//! opening), the schema, the last links of the chain. Everything found wrong is an [`OpenError`], and
+//! the file is left as it was.
+
+mod agents;
+mod attachments;
+mod audit;
+mod channels;
+mod checkpoint;
+mod codes;
+mod connection;
+mod directory;
+mod lock;
+mod log;
+mod log_read;
+mod message_read;
+mod messages;
+mod readers;
+mod reading;
+mod search;
+mod targets;
+mod workspaces;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
+use relay_protocol::api::messages::{
+    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+};
+use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::channel::Channel;
+use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::limits::CHAIN_CHECKED_AT_START;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::time::Timestamp;
+use rusqlite::Connection;
+
+use self::checkpoint::Checkpointer;
+pub use self::connection::{OpenError, SqliteOptions, Synchronous};
+use self::lock::Lock;
+use self::readers::Readers;
+use self::search::SearchIndex;
+use self::writer::{Writer, WriterParts};
+use super::chain::Hash;
+use super::live::{Hub, StoredEvent};
+use super::requests::{AgentChange, Release};
+use super::{
+    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential,
+    DeliveryRow, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel, NewMessage,
+    NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, Reply, Retention, Search,
+    SendRecord, Store, TokenRotation, Viewer, WorkspaceChange, WorkspaceRow,
+};
+use crate::environment::Random;
+use crate::error::Result;
+
+/// The format that this program writes.
+const FORMAT: i64 = 1;
+
+/// Marks the file as a Relay database: "Rlay".
+const APPLICATION_ID: i64 = 0x526c_6179;
+
+/// The store. Dropping it writes what is queued and closes the files.
+pub struct SqliteStore {
+    // Fields are dropped in this order: the writer first, the lock last.
+    writer: Writer,
+    search: SearchIndex,
+    readers: Readers,
+    hub: Arc<Hub>,
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl SqliteStore {
+    /// Opens the database, creating it if there is none.
+    pub fn open(options: &SqliteOptions, random: Arc<dyn Random>) -> Result<Self, OpenError> {
+        let lock = Lock::take(&options.path)?;
+        let sqlite = |error| OpenError::from_sqlite(&options.path, error);
+        let mut connection = options.open_writer().map_err(sqlite)?;
+        prepare(&connection, &options.path)?;
+        check_tail(&connection, &options.path)?;
+        let checkpointer = Checkpointer::start(options, &mut connection).map_err(sqlite)?;
+        let hub = Arc::new(Hub::default());
+        let parts = WriterParts {
+            connection,
+            hub: hub.clone(),
+            random,
+            checkpointer,
+        };
+        let writer = Writer::start(parts).map_err(|error| OpenError::Io {
+            path: options.path.clone(),
+            error,
+        })?;
+        let readers = Readers::new(options.clone());
+        let search = SearchIndex::open(options).map_err(sqlite)?;
+        Ok(Self {
+            writer,
+            search,
+            readers,
+            hub,
+            path: options.path.clone(),
+            _lock: lock,
+        })
+    }
+
+    /// The database file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many transactions were committed since the store was opened.
+    #[must_use]
+    pub fn commits(&self) -> usize {
+        self.writer.commits()
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Reply<T> {
+        Reply::ready(self.readers.with(work))
+    }
+}
+
+/// Checks the format, or lays the schema out in a new file.
+fn prepare(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    let sqlite = |error| OpenError::from_sqlite(path, error);
+    let pragma = |name: &str| -> rusqlite::Result<i64> {
+        connection.pragma_query_value(None, name, |row| row.get(0))
+    };
+    let found = pragma("user_version").map_err(sqlite)?;
+    let application = pragma("application_id").map_err(sqlite)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(sqlite)?;
+    match (application, found, tables) {
+        (0, 0, 0) => create(connection).map_err(sqlite),
+        (APPLICATION_ID, FORMAT, _) => Ok(()),
+        (APPLICATION_ID, _, _) => Err(OpenError::Newer {
+            path: path.to_owned(),
+            found,
+            supported: FORMAT,
+        }),
+        _ => Err(OpenError::Foreign {
+            path: path.to_owned(),
+            why: format!("application id {application:#x}, {tables} tables and indexes"),
+        }),
+    }
+}
+
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    let schema = include_str!("schema.sql");
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {schema}
+         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+    ))
+}
+
+/// Checks the newest links of every chain, sharing a fixed number of links among them.
+fn check_tail(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    let corrupt = |why: String| OpenError::Corrupt {
+        path: path.to_owned(),
+        why,
+    };
+    let workspaces: Vec<u32> = connection
+        .prepare("SELECT no FROM workspaces")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .map_err(|error| OpenError::from_sqlite(path, error))?;
+    let links = (CHAIN_CHECKED_AT_START / workspaces.len().max(1) as u64).max(1);
+    for no in workspaces {
+        let report = workspaces::by_no(connection, no)
+            .and_then(|workspace| audit::verify_tail(connection, &workspace, links))
+            .map_err(|error| corrupt(error.to_string()))?;
+        if !report.is_intact() {
+            let AuditReport {
+                changed, missing, ..
+            } = report;
+            return Err(corrupt(format!(
+                "log of workspace {no}: changed {changed:?}, missing {missing:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Store for SqliteStore {
+    fn create_workspace(&self, new: NewWorkspace) -> Reply<Arc<WorkspaceRow>> {
+        self.writer.submit(move |tx| workspaces::create(tx, &new))
+    }
+
+    fn update_workspace(&self, change: WorkspaceChange) -> Reply<Arc<WorkspaceRow>> {
+        self.writer.submit(move |tx| workspaces::update(tx, change))
+    }
+
+    fn workspace(&self, id: WorkspaceId) -> Reply<Option<Arc<WorkspaceRow>>> {
+        self.read(|connection| workspaces::find(connection, id))
+    }
+
+    fn set_admin_key(&self, token: NewToken) -> Reply<()> {
+        self.writer
+            .submit(move |tx| workspaces::set_admin_key(tx, token))
+    }
+
+    fn credential(&self, hash: Hash) -> Reply<Option<Credential>> {
+        self.read(|connection| workspaces::credential(connection, hash))
+    }
+
+    fn register_agent(&self, new: NewAgent) -> Reply<Arc<AgentRow>> {
+        self.writer.submit(move |tx| agents::register(tx, new))
+    }
+
+    fn update_agent(&self, change: AgentChange) -> Reply<Arc<AgentRow>> {
+        self.writer.submit(move |tx| agents::update(tx, &change))
+    }
+
+    fn rotate_token(&self, rotation: TokenRotation) -> Reply<()> {
+        self.writer
+            .submit(move |tx| agents::rotate_token(tx, &rotation))
+    }
+
+    fn release_agent(&self, release: Release) -> Reply<()> {
+        self.writer.submit(move |tx| agents::release(tx, &release))
+    }
+
+    fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>> {
+        self.read(|connection| agents::find(connection, workspace_no, name))
+    }
+
+    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>> {
+        self.read(|connection| agents::list(connection, workspace_no, &page))
+    }
+
+    fn create_channel(&self, new: NewChannel) -> Reply<Channel> {
+        self.writer.submit(move |tx| channels::create(tx, &new))
+    }
+
+    fn update_channel(&self, change: ChannelChange) -> Reply<Channel> {
+        self.writer.submit(move |tx| channels::update(tx, &change))
+    }
+
+    fn join_channel(&self, joining: Joining) -> Reply<Channel> {
+        self.writer.submit(move |tx| channels::join(tx, &joining))
+    }
+
+    fn leave_channel(&self, leaving: Joining) -> Reply<Channel> {
+        self.writer.submit(move |tx| channels::leave(tx, &leaving))
+    }
+
+    fn channel(&self, workspace_no: u32, name: &str) -> Reply<Channel> {
+        self.read(|connection| channels::find(connection, workspace_no, name))
+    }
+
+    fn channels(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<Channel>> {
+        self.read(|connection| channels::list(connection, workspace_no, &page))
+    }
+
+    fn members(
+        &self,
+        workspace_no: u32,
+        channel: &str,
+        page: PageRequest,
+    ) -> Reply<Page<ChannelMember>> {
+        self.read(|connection| channels::members(connection, workspace_no, channel, &page))
+    }
+
+    fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>> {
+        self.search.soon();
+        self.writer.submit(move |tx| messages::send(tx, new))
+    }
+
+    fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>> {
+        self.search.soon();
+        self.writer.submit(move |tx| messages::edit(tx, &edit))
+    }
+
+    fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>> {
+        self.writer.submit(move |tx| reading::react(tx, &request))
+    }
+
+    fn mark_read(
+        &self,
+        workspace_no: u32,
+        reader: AgentNo,
+        message: MessageId,
+        at: i64,
+    ) -> Reply<()> {
+        let at = Timestamp::from_millis(at);
+        self.writer
+            .submit(move |tx| reading::mark_read(tx, workspace_no, reader, message, at))
+    }
+
+    fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            let full = message_read::load(connection, &workspace, viewer, id)?;
+            message_read::view(connection, full)
+        })
+    }
+
+    fn messages(
+        &self,
+        viewer: Viewer,
+        place: Place,
+        page: PageRequest,
+    ) -> Reply<Page<MessageView>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            let room = message_read::place(connection, viewer, &place)?;
+            message_read::list(connection, &workspace, room, &page)
+        })
+    }
+
+    fn thread(
+        &self,
+        viewer: Viewer,
+        root: MessageId,
+        page: PageRequest,
+    ) -> Reply<Page<MessageView>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            let root = message_read::load(connection, &workspace, viewer, root)?;
+            message_read::thread(connection, &workspace, root, &page)
+        })
+    }
+
+    fn readers(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<Reader>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            let full = message_read::load(connection, &workspace, viewer, id)?;
+            message_read::readers(connection, &full)
+        })
+    }
+
+    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliverySummary>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            let full = message_read::load(connection, &workspace, viewer, id)?;
+            message_read::deliveries(connection, &workspace, viewer, &full)
+        })
+    }
+
+    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            message_read::delivery(connection, &workspace, viewer, id)
+        })
+    }
+
+    fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, workspace_no)?;
+            reading::inbox(connection, &workspace, agent, limit)
+        })
+    }
+
+    fn conversations(
+        &self,
+        workspace_no: u32,
+        agent: AgentNo,
+        page: PageRequest,
+    ) -> Reply<Page<Conversation>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, workspace_no)?;
+            reading::conversations(connection, &workspace, agent, &page)
+        })
+    }
+
+    fn search(&self, viewer: Viewer, search: Search) -> Reply<Page<SearchHit>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            self.search.find(connection, &workspace, viewer, &search)
+        })
+    }
+
+    fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId> {
+        self.writer.submit(move |tx| attachments::store(tx, &new))
+    }
+
+    fn attachment(&self, viewer: Viewer, id: AttachmentId) -> Reply<AttachmentContent> {
+        self.read(|connection| attachments::read(connection, viewer, id))
+    }
+
+    fn events(&self, workspace_no: u32, after: u64, limit: usize) -> Reply<Vec<Arc<StoredEvent>>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, workspace_no)?;
+            log_read::events(connection, &workspace, after, limit)
+        })
+    }
+
+    fn live(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    fn head(&self, workspace_no: u32) -> Reply<ChainHead> {
+        self.read(|connection| audit::head(connection, workspace_no))
+    }
+
+    fn verify(&self, workspace_no: u32) -> Reply<AuditReport> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, workspace_no)?;
+            audit::verify(connection, &workspace)
+        })
+    }
+
+    fn erase(&self, erasure: Erasure) -> Reply<u64> {
+        self.search.soon();
+        self.writer.submit(move |tx| audit::erase(tx, &erasure))
+    }
+
+    fn retain(&self, retention: Retention) -> Reply<(u64, u64)> {
+        self.writer.submit(move |tx| audit::retain(tx, &retention))
+    }
+
+    fn collect_garbage(&self, now: i64) -> Reply<u64> {
+        self.writer
+            .submit(move |tx| attachments::collect_garbage(tx, now))
+    }
+
+    fn check_integrity(&self) -> Reply<Vec<String>> {
+        self.read(|connection| {
+            let found: Vec<String> = connection
+                .prepare("PRAGMA integrity_check")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(found.into_iter().filter(|line| line != "ok").collect())
+        })
+    }
+
+    fn backup(&self, to: &Path) -> Reply<()> {
+        self.read(|connection| readers::backup(connection, to))
+    }
+}
