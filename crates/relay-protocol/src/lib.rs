@@ -24,6 +24,7 @@ pub mod permission;
 pub mod policy;
 pub mod problem;
 pub mod render;
+pub mod schema;
 pub mod selector;
 pub mod session;
 pub mod session_event;

@@ -102,9 +102,9 @@ tagged_union! {
         /// A tool printed something.
         "tool.output" => ToolOutput(ToolOutput),
         /// A message was seen.
-        "message.received" => MessageReceived(MessageReceived),
+        "message.received" => MessageReceived(MessageReceivedReport),
         /// A message was sent.
-        "message.sent" => MessageSent(MessageSent),
+        "message.sent" => MessageSent(MessageSentReport),
         /// A delivery was taken over.
         "delivery.accepted" => DeliveryAccepted(DeliveryReport),
         /// A delivery was surfaced.
@@ -229,7 +229,7 @@ pub struct ToolOutput {
 /// A message was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MessageReceived {
+pub struct MessageReceivedReport {
     /// The message.
     pub message_id: MessageId,
     /// The delivery that brought it.
@@ -240,7 +240,7 @@ pub struct MessageReceived {
 /// A message was sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MessageSent {
+pub struct MessageSentReport {
     /// The message.
     pub message_id: MessageId,
 }
