@@ -37,7 +37,7 @@ impl Environment {
     }
 }
 
-impl dyn Random {
+impl dyn Random + '_ {
     /// Random bits for an id.
     pub fn bits(&self) -> u128 {
         let mut buffer = [0; 16];

@@ -3,7 +3,24 @@
 //! The engine decides, the [`store`] keeps. Nothing here opens a socket or reads the environment; time
 //! and randomness come in with [`environment::Environment`].
 
+mod agents;
+mod attachments;
+mod audit;
+mod caller;
+mod channels;
+mod engine;
 pub mod environment;
 pub mod error;
+mod events;
+mod messages;
+mod reading;
 pub mod recipients;
 pub mod store;
+mod workspaces;
+
+pub use attachments::Upload;
+pub use audit::KeepSince;
+pub use caller::Caller;
+pub use engine::{Engine, PageQuery};
+pub use error::{Error, Result};
+pub use events::{EventPage, Followed, Subscription};

@@ -23,6 +23,7 @@ pub mod negotiation;
 pub mod permission;
 pub mod policy;
 pub mod problem;
+pub mod redact;
 pub mod render;
 pub mod schema;
 pub mod selector;

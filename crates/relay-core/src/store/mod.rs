@@ -34,8 +34,8 @@ pub use self::records::{
 pub use self::reply::Reply;
 pub use self::requests::{
     Author, ChannelChange, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
-    NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, Retention, Search,
-    TokenRotation, Viewer, WorkspaceChange,
+    NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Retention,
+    Search, TokenRotation, Viewer, WorkspaceChange,
 };
 
 /// Durable storage of workspaces.
@@ -90,14 +90,8 @@ pub trait Store: Send + Sync + 'static {
     fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>>;
     /// Adds or removes a reaction.
     fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>>;
-    /// Marks a message, and all before it in the same place, as read.
-    fn mark_read(
-        &self,
-        workspace_no: u32,
-        reader: AgentNo,
-        message: MessageId,
-        at: i64,
-    ) -> Reply<()>;
+    /// Marks messages, and all before each of them in the same place, as read.
+    fn mark_read(&self, mark: ReadMark) -> Reply<()>;
     /// One message with its reactions.
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView>;
     /// The messages of a channel or conversation, newest first.

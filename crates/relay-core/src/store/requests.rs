@@ -290,6 +290,18 @@ pub struct ReactionRequest {
     pub at: Timestamp,
 }
 
+/// Messages that an agent has read.
+pub struct ReadMark {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Who has read.
+    pub reader: AgentNo,
+    /// The last ones, one for each place.
+    pub messages: Vec<MessageId>,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// What to look for.
 pub struct Search {
     /// The words.

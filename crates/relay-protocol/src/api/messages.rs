@@ -65,6 +65,52 @@ impl SendMessage {
     }
 }
 
+/// The body of `POST /v1/messages/{id}/replies`: a send that goes where the message is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReplyMessage {
+    /// What is said.
+    pub text: String,
+    /// Content beside the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<Vec<NewAttachment>>,
+    /// When it is to be surfaced; absent: at the first safe boundary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DeliveryMode>,
+    /// Allows another boundary where a session can't do the mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_downgrade: Option<bool>,
+    /// What comes first among what is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// When it is of no use any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Makes a repeated send harmless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// For programs to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
+}
+
+impl ReplyMessage {
+    /// A reply of plain text with nothing else asked for.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            attachments: None,
+            mode: None,
+            allow_downgrade: None,
+            priority: None,
+            deadline: None,
+            idempotency_key: None,
+            metadata: None,
+        }
+    }
+}
+
 /// Where a send goes: `"#channel"`, `"@agent"`, `["@a", "@b"]`, or a target object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SendTarget {

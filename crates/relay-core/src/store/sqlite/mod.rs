@@ -37,7 +37,6 @@ use relay_protocol::channel::Channel;
 use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
 use relay_protocol::limits::CHAIN_CHECKED_AT_START;
 use relay_protocol::message::RelayMessage;
-use relay_protocol::time::Timestamp;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
@@ -52,8 +51,8 @@ use super::requests::{AgentChange, Release};
 use super::{
     AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential,
     DeliveryRow, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel, NewMessage,
-    NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, Reply, Retention, Search,
-    SendRecord, Store, TokenRotation, Viewer, WorkspaceChange, WorkspaceRow,
+    NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Reply, Retention,
+    Search, SendRecord, Store, TokenRotation, Viewer, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
@@ -279,16 +278,8 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| reading::react(tx, &request))
     }
 
-    fn mark_read(
-        &self,
-        workspace_no: u32,
-        reader: AgentNo,
-        message: MessageId,
-        at: i64,
-    ) -> Reply<()> {
-        let at = Timestamp::from_millis(at);
-        self.writer
-            .submit(move |tx| reading::mark_read(tx, workspace_no, reader, message, at))
+    fn mark_read(&self, mark: ReadMark) -> Reply<()> {
+        self.writer.submit(move |tx| reading::mark_read(tx, &mark))
     }
 
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView> {

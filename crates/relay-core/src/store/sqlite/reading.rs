@@ -6,7 +6,7 @@ use relay_protocol::api::messages::{
 };
 use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::event::{MessageReacted, MessageRead, ReactionChange, RelayEvent};
-use relay_protocol::ids::{ConversationId, MessageId};
+use relay_protocol::ids::ConversationId;
 use relay_protocol::limits::{REACTIONS_PER_MESSAGE, UNREAD_COUNTED};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -20,7 +20,7 @@ use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
-use crate::store::requests::{PageRequest, ReactionRequest, Viewer};
+use crate::store::requests::{PageRequest, ReactionRequest, ReadMark, Viewer};
 
 pub(super) fn react(tx: &mut Tx<'_>, request: &ReactionRequest) -> Result<Vec<Reaction>> {
     let workspace = tx.workspace(request.workspace_no)?;
@@ -78,38 +78,35 @@ fn add(
     )
 }
 
-/// Moves an agent's mark in a room forward to a message; going back is not possible.
-pub(super) fn mark_read(
-    tx: &mut Tx<'_>,
-    workspace_no: u32,
-    reader: AgentNo,
-    message: MessageId,
-    at: Timestamp,
-) -> Result<()> {
-    let workspace = tx.workspace(workspace_no)?;
-    let agent = tx.live_agent(reader)?;
+/// Moves an agent's marks forward to these messages; going back is not possible.
+pub(super) fn mark_read(tx: &mut Tx<'_>, mark: &ReadMark) -> Result<()> {
+    let workspace = tx.workspace(mark.workspace_no)?;
+    let agent = tx.live_agent(mark.reader)?;
     let viewer = Viewer {
-        workspace_no,
-        agent: Some(reader),
+        workspace_no: workspace.no,
+        agent: Some(agent.no),
     };
-    let full = load(tx.connection, &workspace, viewer, message)?;
-    let moved = tx.execute(
-        "UPDATE members SET read_to = ?3, read_at = ?4
-         WHERE agent = ?1 AND room = ?2 AND (read_to < ?3 OR (read_to = ?3 AND read_at IS NULL))",
-        params![
-            reader.0,
-            full.room.no.0,
-            full.position.key(),
-            at.as_millis()
-        ],
-    )?;
-    if moved > 0 {
-        let event = MessageRead {
-            message_id: message,
-            agent_name: agent.name.clone(),
-            read_at: Some(at),
-        };
-        tx.log(&workspace, at, RelayEvent::MessageRead(event))?;
+    for message in &mark.messages {
+        let full = load(tx.connection, &workspace, viewer, *message)?;
+        let moved = tx.execute(
+            "UPDATE members SET read_to = ?3, read_at = ?4
+             WHERE agent = ?1 AND room = ?2
+               AND (read_to < ?3 OR (read_to = ?3 AND read_at IS NULL))",
+            params![
+                agent.no.0,
+                full.room.no.0,
+                full.position.key(),
+                mark.at.as_millis()
+            ],
+        )?;
+        if moved > 0 {
+            let event = MessageRead {
+                message_id: *message,
+                agent_name: agent.name.clone(),
+                read_at: Some(mark.at),
+            };
+            tx.log(&workspace, mark.at, RelayEvent::MessageRead(event))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,139 @@
+//! Who asks, and the credentials that prove it.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use relay_protocol::event::TokenKind;
+use relay_protocol::ids::TokenId;
+use relay_protocol::time::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::environment::Random;
+use crate::error::{Error, Result};
+use crate::store::chain::Hash;
+use crate::store::{AgentRow, Credential, NewToken, Viewer, WorkspaceRow};
+
+/// Random bytes of a credential.
+const TOKEN_BYTES: usize = 32;
+
+/// A party whose identity is proved.
+#[derive(Clone, Debug)]
+pub struct Caller(Who);
+
+#[derive(Clone, Debug)]
+enum Who {
+    Admin,
+    Workspace(Arc<WorkspaceRow>),
+    Agent(Arc<WorkspaceRow>, Arc<AgentRow>),
+}
+
+impl Caller {
+    /// Whoever runs this process, for the program that owns the engine.
+    #[must_use]
+    pub const fn process_owner() -> Self {
+        Self(Who::Admin)
+    }
+
+    /// Whoever holds the workspace's key.
+    #[must_use]
+    pub const fn workspace_key(workspace: Arc<WorkspaceRow>) -> Self {
+        Self(Who::Workspace(workspace))
+    }
+
+    /// What a credential stands for at this time.
+    pub(crate) fn from_credential(credential: Credential, now: Timestamp) -> Result<Self> {
+        if credential.valid_until.is_some_and(|until| until <= now) {
+            return Err(Error::Unauthorized);
+        }
+        match (credential.kind, credential.workspace, credential.agent) {
+            (TokenKind::Admin, _, _) => Ok(Self(Who::Admin)),
+            (TokenKind::Workspace, Some(workspace), _) => Ok(Self(Who::Workspace(workspace))),
+            (TokenKind::Agent, Some(workspace), Some(agent)) if agent.released_at.is_none() => {
+                Ok(Self(Who::Agent(workspace, agent)))
+            }
+            _ => Err(Error::Unauthorized),
+        }
+    }
+
+    /// The workspace, for every caller that has one.
+    pub fn workspace(&self) -> Result<&Arc<WorkspaceRow>> {
+        match &self.0 {
+            Who::Workspace(workspace) | Who::Agent(workspace, _) => Ok(workspace),
+            Who::Admin => Err(Error::Forbidden {
+                needs: "a workspace key or an agent token",
+            }),
+        }
+    }
+
+    /// The agent, for callers that act as one.
+    pub fn agent(&self) -> Result<&Arc<AgentRow>> {
+        match &self.0 {
+            Who::Agent(_, agent) => Ok(agent),
+            _ => Err(Error::Forbidden {
+                needs: "an agent token",
+            }),
+        }
+    }
+
+    /// Refuses all but the server's admin key.
+    pub(crate) fn require_admin(&self) -> Result<()> {
+        match &self.0 {
+            Who::Admin => Ok(()),
+            _ => Err(Error::Forbidden {
+                needs: "the server's admin key",
+            }),
+        }
+    }
+
+    /// The workspace, for its key alone.
+    pub(crate) fn require_workspace_key(&self) -> Result<&Arc<WorkspaceRow>> {
+        match &self.0 {
+            Who::Workspace(workspace) => Ok(workspace),
+            _ => Err(Error::Forbidden {
+                needs: "the workspace key",
+            }),
+        }
+    }
+
+    /// Whose eyes look.
+    pub(crate) fn viewer(&self) -> Result<Viewer> {
+        let agent = match &self.0 {
+            Who::Agent(_, agent) => Some(agent.no),
+            _ => None,
+        };
+        Ok(Viewer {
+            workspace_no: self.workspace()?.no,
+            agent,
+        })
+    }
+}
+
+/// The prefix by which people tell credentials apart.
+const fn prefix(kind: TokenKind) -> &'static str {
+    match kind {
+        TokenKind::Admin => "ak_",
+        TokenKind::Workspace => "rk_",
+        TokenKind::Agent => "at_",
+        TokenKind::Observer => "ot_",
+    }
+}
+
+/// Makes a credential: what its holder keeps, and what the store keeps of it.
+pub(crate) fn make_token(
+    kind: TokenKind,
+    random: &dyn Random,
+    at: Timestamp,
+) -> (String, NewToken) {
+    let mut secret = [0; TOKEN_BYTES];
+    random.fill(&mut secret);
+    let token = format!("{}{}", prefix(kind), URL_SAFE_NO_PAD.encode(secret));
+    let hash = hash_token(&token);
+    let id = TokenId::new(at, random.bits());
+    (token, NewToken { id, hash, at })
+}
+
+/// The form in which credentials are stored. A look-up by it tells nothing of the token through time.
+pub(crate) fn hash_token(token: &str) -> Hash {
+    Sha256::digest(token.as_bytes()).into()
+}

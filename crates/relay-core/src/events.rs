@@ -1,0 +1,201 @@
+//! The log, read by cursor or followed live.
+//!
+//! A subscription joins what is stored with what comes: it pulls from the newest entries in memory while
+//! it keeps up, and from the store when it does not, by sequence number in both cases, so nothing is
+//! missed and nothing comes twice. How that is announced is in [`crate::store::live`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use relay_protocol::limits::PAGE_ITEMS;
+use relay_protocol::selector::Selector;
+use tokio::sync::watch;
+
+use crate::caller::Caller;
+use crate::engine::{Engine, PageQuery};
+use crate::error::Result;
+use crate::store::Store;
+use crate::store::live::{Recall, StoredEvent, Topic};
+
+/// Events that are read from the store at a time.
+const READ_AT_A_TIME: usize = 256;
+
+/// Events that one page looks at before it answers with what it found so far.
+const SCANNED_PER_PAGE: usize = 10_000;
+
+/// Some events, and where to go on.
+pub struct EventPage {
+    /// The events that match.
+    pub events: Vec<Arc<StoredEvent>>,
+    /// The last sequence number that was looked at: `after` of the next page.
+    pub after: u64,
+    /// True when the end of the log was not reached.
+    pub more: bool,
+}
+
+/// What a subscription yields.
+#[derive(Clone)]
+pub enum Followed {
+    /// The next event that matches.
+    Event(Arc<StoredEvent>),
+    /// The subscriber fell behind what is kept in memory and goes on from the log; nothing is lost.
+    Lagged {
+        /// The last sequence number it had seen.
+        resume_after: u64,
+    },
+}
+
+impl Engine {
+    /// Events after a sequence number that match, oldest first.
+    pub async fn events(
+        &self,
+        caller: &Caller,
+        selector: &Selector,
+        after: u64,
+        limit: Option<u32>,
+    ) -> Result<EventPage> {
+        let workspace_no = caller.require_workspace_key()?.no;
+        let limit = PageQuery {
+            cursor: None,
+            limit,
+        }
+        .request()?
+        .limit;
+        let mut page = EventPage {
+            events: Vec::new(),
+            after,
+            more: true,
+        };
+        for _ in 0..SCANNED_PER_PAGE / PAGE_ITEMS {
+            let found = self
+                .store
+                .events(workspace_no, page.after, PAGE_ITEMS)
+                .await?;
+            if found.is_empty() {
+                page.more = false;
+                break;
+            }
+            for event in found {
+                page.after = event.event.seq;
+                if selector.matches(&event.event) {
+                    page.events.push(event);
+                    if page.events.len() == limit {
+                        return Ok(page);
+                    }
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// Follows the log: the stored events after a sequence number, then those that come. Without one,
+    /// only those that come.
+    pub async fn subscribe(
+        &self,
+        caller: &Caller,
+        selector: Selector,
+        after: Option<u64>,
+    ) -> Result<Subscription> {
+        let workspace_no = caller.require_workspace_key()?.no;
+        let topic = self.store.live().topic(workspace_no);
+        let head = topic.watch();
+        let after = match after {
+            Some(after) => after,
+            None => self.store.head(workspace_no).await?.seq,
+        };
+        // A cursor that is not from here is refused now, not at the first event.
+        self.store.events(workspace_no, after, 1).await?;
+        Ok(Subscription {
+            store: self.store.clone(),
+            workspace_no,
+            topic,
+            head,
+            selector,
+            after,
+            was_live: false,
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+/// One follower of the log. Dropping it ends it.
+pub struct Subscription {
+    store: Arc<dyn Store>,
+    workspace_no: u32,
+    topic: Arc<Topic>,
+    head: watch::Receiver<u64>,
+    selector: Selector,
+    after: u64,
+    was_live: bool,
+    ready: VecDeque<Followed>,
+}
+
+impl Subscription {
+    /// The next event that matches, as soon as there is one. Safe to cancel.
+    pub async fn next(&mut self) -> Result<Followed> {
+        loop {
+            if let Some(next) = self.ready.pop_front() {
+                return Ok(next);
+            }
+            // Before looking, so that what is announced meanwhile wakes the wait below.
+            self.head.borrow_and_update();
+            if !self.gather().await? {
+                // The sender lives as long as the topic that is held here.
+                let _ = self.head.changed().await;
+            }
+        }
+    }
+
+    /// The last sequence number that was looked at.
+    #[must_use]
+    pub const fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// Takes what follows from memory or from the store; false when there is nothing yet.
+    async fn gather(&mut self) -> Result<bool> {
+        match self.topic.after(self.after, READ_AT_A_TIME) {
+            Recall::Entries(entries) => {
+                self.was_live = true;
+                for event in entries.iter().flat_map(|entry| entry.events()) {
+                    self.take(event);
+                }
+                Ok(true)
+            }
+            Recall::Nothing => {
+                self.was_live = true;
+                Ok(false)
+            }
+            Recall::Gap => self.read_stored().await,
+        }
+    }
+
+    async fn read_stored(&mut self) -> Result<bool> {
+        let found = self
+            .store
+            .events(self.workspace_no, self.after, READ_AT_A_TIME)
+            .await?;
+        if found.is_empty() {
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.was_live) {
+            self.ready.push_back(Followed::Lagged {
+                resume_after: self.after,
+            });
+        }
+        for event in &found {
+            self.take(event);
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, event: &Arc<StoredEvent>) {
+        if event.event.seq <= self.after {
+            return;
+        }
+        self.after = event.event.seq;
+        if self.selector.matches(&event.event) {
+            self.ready.push_back(Followed::Event(event.clone()));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Messages: sending, replying, editing, reacting.
+
+use std::sync::Arc;
+
+use relay_protocol::api::messages::{MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget};
+use relay_protocol::delivery::Priority;
+use relay_protocol::event::ReactionChange;
+use relay_protocol::ids::{ConversationId, MessageId};
+use relay_protocol::limits::{EMOJI_BYTES, IDEMPOTENCY_KEY_CHARS, RECIPIENTS_PER_SEND, TEXT_BYTES};
+use relay_protocol::message::RelayMessage;
+use relay_protocol::names;
+use relay_protocol::policy::RedactMessages;
+use relay_protocol::time::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::agents::check_metadata;
+use crate::caller::Caller;
+use crate::engine::{Engine, within};
+use crate::error::{Error, Result};
+use crate::store::chain::Hash;
+use crate::store::{Author, MessageEdit, NewMessage, ReactionRequest, SendRecord};
+
+/// The author of what the workspace key sends.
+const SYSTEM_NAME: &str = "relay";
+
+impl Engine {
+    /// Stores a message and one delivery for each recipient; answers once all of it is on disk.
+    pub async fn send(&self, caller: &Caller, body: SendMessage) -> Result<MessageSent> {
+        let record = self.send_record(caller, body).await?;
+        Ok(answer(&record))
+    }
+
+    /// Sends, and answers with the stored record itself.
+    pub async fn send_record(&self, caller: &Caller, body: SendMessage) -> Result<Arc<SendRecord>> {
+        check_target(&body.to)?;
+        let idempotency = idempotency(body.idempotency_key.as_deref(), &body)?;
+        let SendMessage { to, reply_to, .. } = &body;
+        let route = Route {
+            to: Some(to.clone()),
+            reply_to: *reply_to,
+            idempotency,
+        };
+        let reply = ReplyMessage {
+            text: body.text,
+            attachments: body.attachments,
+            mode: body.mode,
+            allow_downgrade: body.allow_downgrade,
+            priority: body.priority,
+            deadline: body.deadline,
+            idempotency_key: body.idempotency_key,
+            metadata: body.metadata,
+        };
+        self.store.send(self.draft(caller, route, reply)?).await
+    }
+
+    /// Answers a message in its thread.
+    pub async fn reply(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        body: ReplyMessage,
+    ) -> Result<MessageSent> {
+        let idempotency = idempotency(body.idempotency_key.as_deref(), &(message, &body))?;
+        let route = Route {
+            to: None,
+            reply_to: Some(message),
+            idempotency,
+        };
+        let record = self.store.send(self.draft(caller, route, body)?).await?;
+        Ok(answer(&record))
+    }
+
+    fn draft(&self, caller: &Caller, route: Route, body: ReplyMessage) -> Result<NewMessage> {
+        let workspace = self.current(caller)?;
+        let at = self.now();
+        let has_content = body.attachments.as_ref().is_some_and(|all| !all.is_empty());
+        check_text(&body.text, has_content)?;
+        check_deadline(body.deadline, at)?;
+        check_metadata(body.metadata.as_ref())?;
+        let (text, redacted) = self.apply_redaction(workspace.policy.messages.redact, body.text)?;
+        Ok(NewMessage {
+            workspace_no: workspace.no,
+            at,
+            author: match caller.agent() {
+                Ok(agent) => Author::Agent(agent.no),
+                Err(_) => Author::System(SYSTEM_NAME.into()),
+            },
+            to: route.to,
+            reply_to: route.reply_to,
+            mentions: names::mentions(&text),
+            text,
+            attachments: self.contents(caller, body.attachments)?,
+            metadata: body.metadata,
+            mode: body.mode,
+            allow_downgrade: body.allow_downgrade.unwrap_or(false),
+            priority: body.priority.unwrap_or(Priority::Normal),
+            deadline: body.deadline,
+            idempotency: route.idempotency,
+            redacted,
+            conversation_id: ConversationId::new(at, self.bits()),
+        })
+    }
+
+    /// What the workspace's policy makes of a text, and whether that changed it.
+    fn apply_redaction(&self, policy: RedactMessages, text: String) -> Result<(String, bool)> {
+        match policy {
+            RedactMessages::Off => Ok((text, false)),
+            RedactMessages::Mask => match self.redactor.redact(&text) {
+                std::borrow::Cow::Borrowed(_) => Ok((text, false)),
+                std::borrow::Cow::Owned(masked) => Ok((masked, true)),
+            },
+            RedactMessages::Refuse if self.redactor.contains_secret(&text) => {
+                Err(Error::SecretRefused)
+            }
+            RedactMessages::Refuse => Ok((text, false)),
+        }
+    }
+
+    /// Replaces a message's text. Only its author can; waiting deliveries will show the new text.
+    pub async fn edit_message(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        text: String,
+    ) -> Result<Arc<RelayMessage>> {
+        let workspace = self.current(caller)?;
+        check_text(&text, false)?;
+        let (text, _) = self.apply_redaction(workspace.policy.messages.redact, text)?;
+        let mentions = names::mentions(&text);
+        let viewer = caller.viewer()?;
+        let edit = MessageEdit {
+            viewer,
+            message,
+            text,
+            mentions,
+            at: self.now(),
+        };
+        self.store.edit_message(edit).await
+    }
+
+    /// Adds a reaction; adding it again changes nothing.
+    pub async fn react(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        emoji: &str,
+    ) -> Result<Vec<Reaction>> {
+        self.change_reaction(caller, message, emoji, ReactionChange::Added)
+            .await
+    }
+
+    /// Takes a reaction back; taking back what is not there changes nothing.
+    pub async fn unreact(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        emoji: &str,
+    ) -> Result<Vec<Reaction>> {
+        self.change_reaction(caller, message, emoji, ReactionChange::Removed)
+            .await
+    }
+
+    async fn change_reaction(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        emoji: &str,
+        change: ReactionChange,
+    ) -> Result<Vec<Reaction>> {
+        let agent = caller.agent()?;
+        check_emoji(emoji)?;
+        self.store
+            .react(ReactionRequest {
+                workspace_no: agent.workspace_no,
+                agent: agent.no,
+                message,
+                emoji: emoji.to_owned(),
+                change,
+                at: self.now(),
+            })
+            .await
+    }
+}
+
+/// Where a send goes and how a repetition of it is known.
+struct Route {
+    to: Option<SendTarget>,
+    reply_to: Option<MessageId>,
+    idempotency: Option<(String, Hash)>,
+}
+
+fn answer(record: &SendRecord) -> MessageSent {
+    let message = RelayMessage::clone(record.message());
+    MessageSent {
+        message_id: message.id,
+        message,
+        deliveries: record.deliveries(),
+        notices: (!record.notices.is_empty()).then(|| record.notices.clone()),
+    }
+}
+
+fn check_text(text: &str, has_content: bool) -> Result<()> {
+    if text.trim().is_empty() && !has_content {
+        return Err(Error::EmptyText);
+    }
+    if text.len() > TEXT_BYTES {
+        return Err(Error::TextTooLong {
+            most: TEXT_BYTES,
+            found: text.len(),
+        });
+    }
+    Ok(())
+}
+
+fn check_target(to: &SendTarget) -> Result<()> {
+    match to {
+        SendTarget::Agents(names) => within("to", RECIPIENTS_PER_SEND, names.len()),
+        _ => Ok(()),
+    }
+}
+
+fn check_deadline(deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
+    match deadline {
+        Some(deadline) if deadline <= now => Err(Error::Invalid {
+            path: "deadline",
+            expected: format!("a time after {now}"),
+            found: deadline.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_emoji(emoji: &str) -> Result<()> {
+    if emoji.is_empty() || emoji.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(Error::Invalid {
+            path: "emoji",
+            expected: "an emoji such as :rocket:, without spaces".to_owned(),
+            found: format!("{emoji:?}"),
+        });
+    }
+    within("emoji", EMOJI_BYTES, emoji.len())
+}
+
+/// The key and the hash of the request that it stands for, as it came in.
+fn idempotency(key: Option<&str>, body: &impl serde::Serialize) -> Result<Option<(String, Hash)>> {
+    let Some(key) = key else { return Ok(None) };
+    if key.is_empty() {
+        return Err(Error::Invalid {
+            path: "idempotencyKey",
+            expected: format!("1 to {IDEMPOTENCY_KEY_CHARS} characters"),
+            found: "none".to_owned(),
+        });
+    }
+    within("idempotencyKey", IDEMPOTENCY_KEY_CHARS, key.chars().count())?;
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    Ok(Some((key.to_owned(), Sha256::digest(bytes).into())))
+}

@@ -1,0 +1,148 @@
+//! Reading: messages, threads, inbox, conversations, search.
+
+use relay_protocol::api::Page;
+use relay_protocol::api::messages::{
+    Conversation, DeliverySummary, Inbox, MessageView, Reader, SearchHit, SearchQuery,
+};
+use relay_protocol::ids::{ConversationId, DeliveryId, MessageId};
+use relay_protocol::limits::QUERY_BYTES;
+use relay_protocol::message::RelayMessageTarget;
+
+use crate::agents::bare;
+use crate::caller::Caller;
+use crate::channels::without_hash;
+use crate::engine::{Engine, PageQuery, within};
+use crate::error::Result;
+use crate::store::{DeliveryRow, Place, ReadMark, Search};
+
+impl Engine {
+    /// One message with its reactions.
+    pub async fn message(&self, caller: &Caller, id: MessageId) -> Result<MessageView> {
+        self.store.message(caller.viewer()?, id).await
+    }
+
+    /// The posts of a channel, newest first. Replies are in their threads.
+    pub async fn channel_messages(
+        &self,
+        caller: &Caller,
+        channel: &str,
+        page: PageQuery,
+    ) -> Result<Page<MessageView>> {
+        let place = Place::Channel(without_hash(channel).to_owned());
+        self.store
+            .messages(caller.viewer()?, place, page.request()?)
+            .await
+    }
+
+    /// The messages of a conversation, newest first.
+    pub async fn conversation_messages(
+        &self,
+        caller: &Caller,
+        conversation: ConversationId,
+        page: PageQuery,
+    ) -> Result<Page<MessageView>> {
+        let place = Place::Conversation(conversation);
+        self.store
+            .messages(caller.viewer()?, place, page.request()?)
+            .await
+    }
+
+    /// A thread: its root, then the replies, oldest first.
+    pub async fn thread(
+        &self,
+        caller: &Caller,
+        root: MessageId,
+        page: PageQuery,
+    ) -> Result<Page<MessageView>> {
+        self.store
+            .thread(caller.viewer()?, root, page.request()?)
+            .await
+    }
+
+    /// How a message's deliveries stand: all of them for its author, the own one for a recipient.
+    pub async fn deliveries(&self, caller: &Caller, id: MessageId) -> Result<Vec<DeliverySummary>> {
+        self.store.deliveries(caller.viewer()?, id).await
+    }
+
+    /// One delivery.
+    pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryRow> {
+        self.store.delivery(caller.viewer()?, id).await
+    }
+
+    /// Marks a message, and all before it in the same place, as read by the calling agent.
+    pub async fn mark_read(&self, caller: &Caller, message: MessageId) -> Result<()> {
+        self.mark(caller, vec![message]).await
+    }
+
+    /// Who has read a message.
+    pub async fn readers(&self, caller: &Caller, message: MessageId) -> Result<Vec<Reader>> {
+        self.store.readers(caller.viewer()?, message).await
+    }
+
+    /// What the calling agent has not read. Looking changes nothing.
+    pub async fn inbox(&self, caller: &Caller, page: PageQuery) -> Result<Inbox> {
+        let agent = caller.agent()?;
+        self.store
+            .inbox(agent.workspace_no, agent.no, page.request()?.limit)
+            .await
+    }
+
+    /// What the calling agent has not read, and from now on has.
+    pub async fn take_inbox(&self, caller: &Caller, page: PageQuery) -> Result<Inbox> {
+        let inbox = self.inbox(caller, page).await?;
+        let mut last: Vec<(&RelayMessageTarget, MessageId)> = Vec::new();
+        for item in &inbox.items {
+            last.retain(|(place, _)| **place != item.message.to);
+            last.push((&item.message.to, item.message.id));
+        }
+        let messages: Vec<_> = last.into_iter().map(|(_, id)| id).collect();
+        if !messages.is_empty() {
+            self.mark(caller, messages).await?;
+        }
+        Ok(inbox)
+    }
+
+    async fn mark(&self, caller: &Caller, messages: Vec<MessageId>) -> Result<()> {
+        let agent = caller.agent()?;
+        let (workspace_no, reader) = (agent.workspace_no, agent.no);
+        self.store
+            .mark_read(ReadMark {
+                workspace_no,
+                reader,
+                messages,
+                at: self.now(),
+            })
+            .await
+    }
+
+    /// The calling agent's conversations, the most recent first.
+    pub async fn conversations(
+        &self,
+        caller: &Caller,
+        page: PageQuery,
+    ) -> Result<Page<Conversation>> {
+        let agent = caller.agent()?;
+        self.store
+            .conversations(agent.workspace_no, agent.no, page.request()?)
+            .await
+    }
+
+    /// Messages that hold all of the words, newest first, among those that the caller can see.
+    pub async fn search(&self, caller: &Caller, query: SearchQuery) -> Result<Page<SearchHit>> {
+        within("q", QUERY_BYTES, query.q.len())?;
+        let page = PageQuery {
+            cursor: query.cursor,
+            limit: query.limit,
+        }
+        .request()?;
+        let search = Search {
+            words: query.q,
+            channel: query.channel.map(|name| without_hash(&name).to_owned()),
+            from: query.from.map(|name| bare(&name).to_owned()),
+            after: query.after,
+            before: query.before,
+            page,
+        };
+        self.store.search(caller.viewer()?, search).await
+    }
+}
