@@ -2,7 +2,7 @@
 //! carry these objects.
 //!
 //! **To add an event:** a line in [`RelayEvent`] with its payload, an example in
-//! `tests/it/examples.rs`, and, if it is bulky, its name in [`is_bulky`]. Payloads of two events may be
+//! `tests/it/examples/events.rs`, and, if it is bulky, its name in [`is_bulky`]. Payloads of two events may be
 //! the same struct. The example test fails until every name has an example; `relay-core` needs no
 //! change to store or stream it.
 

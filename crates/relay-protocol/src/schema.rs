@@ -119,6 +119,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     api::messages::NoticeCode,
     api::messages::Reaction,
     api::messages::Reader,
+    api::messages::ReplyMessage,
     api::messages::SearchHit,
     api::messages::SearchQuery,
     api::messages::SendMessage,

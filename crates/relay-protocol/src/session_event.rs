@@ -1,7 +1,7 @@
 //! What a session reports about itself: the spec's event types and their payloads.
 //!
 //! To add one: a struct, a line in [`AgentSessionEvent`], a line in [`AgentSessionEventType`], and an
-//! example in `tests/it/examples.rs`; the tests there fail until all of it is in place.
+//! example in `tests/it/examples/sessions.rs`; the tests there fail until all of it is in place.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use super::RelayEvent;
 use crate::ids::{EventId, WorkspaceId};
 use crate::link::NoOptions;
 use crate::time::Timestamp;
-use crate::wire::{variant, variant_at};
+use crate::wire::{True, variant, variant_at};
 
 /// An event with its place in the workspace's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,12 +113,13 @@ impl<'de> Deserialize<'de> for LoggedEvent {
             take(&mut members, "workspaceId")?,
         );
         let event = match members.remove("erased") {
-            Some(Value::Bool(true)) => {
-                members.remove("type");
-                variant::<NoOptions, _>(Value::Object(members)).map(|_| None)?
-            }
-            Some(other) => return Err(D::Error::custom(format_args!("erased: found {other}"))),
             None => Some(variant(Value::Object(members))?),
+            Some(erased) => {
+                variant_at::<True, _>("erased", erased)?;
+                members.remove("type");
+                variant::<NoOptions, _>(Value::Object(members))?;
+                None
+            }
         };
         Ok(Self {
             seq,
