@@ -3,7 +3,7 @@
 //! Every struct refuses unknown fields, which is right for requests. [`decode`] is that strict
 //! reading. Clients read answers with [`decode_lenient`], so that a newer server may add fields.
 //!
-//! Tagged unions are declared with [`tagged_union!`]. Serde's own tagged enums buffer their content
+//! Tagged unions are declared with `tagged_union!`. Serde's own tagged enums buffer their content
 //! and lose the path of an error inside; ours read the tag first and then the variant's struct, so
 //! the path is whole, and unknown fields are refused in every variant.
 
