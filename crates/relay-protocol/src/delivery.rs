@@ -76,6 +76,46 @@ pub struct MessageContext {
     pub metadata: Option<Metadata>,
 }
 
+/// Key of [`MessageContext::metadata`]: which offer of the delivery this is.
+pub const EPOCH: &str = "epoch";
+/// Key of [`MessageContext::metadata`]: how many messages still wait behind this one.
+pub const WAITING: &str = "waiting";
+/// Key of [`MessageContext::metadata`]: true when the session may have seen the message before.
+pub const REDELIVERED: &str = "redelivered";
+/// Key of [`MessageContext::metadata`]: by how much the message comes late, in milliseconds.
+pub const LATE_MS: &str = "lateMs";
+
+impl MessageContext {
+    /// Which offer of the delivery this is.
+    #[must_use]
+    pub fn epoch(&self) -> Option<u64> {
+        self.number(EPOCH)
+    }
+
+    /// How many messages still wait behind this one.
+    #[must_use]
+    pub fn waiting(&self) -> Option<u64> {
+        self.number(WAITING)
+    }
+
+    /// By how many milliseconds the message comes late.
+    #[must_use]
+    pub fn late_ms(&self) -> Option<u64> {
+        self.number(LATE_MS)
+    }
+
+    /// Whether the session may have seen the message before.
+    #[must_use]
+    pub fn is_redelivered(&self) -> bool {
+        let metadata = self.metadata.as_ref();
+        metadata.is_some_and(|metadata| metadata.get(REDELIVERED) == Some(&true.into()))
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.metadata.as_ref()?.get(key)?.as_u64()
+    }
+}
+
 tagged_union! {
     /// The harness telling Relay what happened.
     pub enum MessageReceipt by "status" {

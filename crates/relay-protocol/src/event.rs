@@ -2,18 +2,17 @@
 //! carry these objects.
 //!
 //! **To add an event:** a line in [`RelayEvent`] with its payload, an example in
-//! `tests/it/examples.rs`, and, if it is bulky, its name in [`is_bulky`]. Payloads of two events may be
+//! `tests/it/examples/events.rs`, and, if it is bulky, its name in [`is_bulky`]. Payloads of two events may be
 //! the same struct. The example test fails until every name has an example; `relay-core` needs no
 //! change to store or stream it.
+
+mod logged;
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::de::Error as _;
-use serde::ser::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::action::ActionCaller;
 use crate::agent::{AgentIdentity, AgentType, Metadata};
@@ -21,7 +20,7 @@ use crate::channel::Channel;
 use crate::delivery::{DeliveryMode, MessageReceipt, Surfaced};
 use crate::ids::{
     AgentId, DeliveryId, EventId, InvocationId, MessageId, PermissionId, SessionId, TokenId,
-    WebhookId, WorkspaceId,
+    WebhookId,
 };
 use crate::message::{RelayEventEnvelope, RelayMessage, RelayMessageChannelRef};
 use crate::permission::{PermissionOutcome, PermissionRecord};
@@ -29,7 +28,9 @@ use crate::problem::Problem;
 use crate::session_event::AgentSessionEvent;
 use crate::status::AgentStatus;
 use crate::time::Timestamp;
-use crate::wire::{decode_value, literals, tagged_union};
+use crate::wire::{literals, tagged_union};
+
+pub use logged::LoggedEvent;
 
 tagged_union! {
     /// Anything that can be observed.
@@ -170,23 +171,6 @@ tagged_union! {
 #[must_use]
 pub fn is_bulky(event_type: &str) -> bool {
     event_type.starts_with("terminal.") || matches!(event_type, "transcript.chunk" | "tool.output")
-}
-
-/// An event with its place in the workspace's log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoggedEvent {
-    /// Its number in the workspace, without gaps, counted from 1.
-    pub seq: u64,
-    /// Its id.
-    pub id: EventId,
-    /// When it was written.
-    pub at: Timestamp,
-    /// The workspace.
-    pub workspace_id: WorkspaceId,
-    /// What happened; `None` once the payload was erased.
-    pub event: Option<RelayEvent>,
-    /// The event's name, which outlives its payload.
-    pub event_type: String,
 }
 
 /// A message event: the message and its flat envelope.
@@ -666,126 +650,4 @@ pub struct SessionReport {
     pub session_id: Option<SessionId>,
     /// The report as the session gave it.
     pub event: AgentSessionEvent,
-}
-
-/// The part of a logged event that comes before its payload.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Header<'a> {
-    seq: u64,
-    id: EventId,
-    at: Timestamp,
-    workspace_id: WorkspaceId,
-    #[serde(flatten)]
-    body: Body<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Body<'a> {
-    Event(&'a RelayEvent),
-    Erased {
-        #[serde(rename = "type")]
-        event_type: &'a str,
-        erased: bool,
-    },
-}
-
-impl Serialize for LoggedEvent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let body = match &self.event {
-            Some(event) => Body::Event(event),
-            None => Body::Erased {
-                event_type: &self.event_type,
-                erased: true,
-            },
-        };
-        let Self {
-            seq,
-            id,
-            at,
-            workspace_id,
-            ..
-        } = *self;
-        let header = Header {
-            seq,
-            id,
-            at,
-            workspace_id,
-            body,
-        };
-        if self.event.as_ref().is_some_and(carries_own_time) {
-            // One `at` only: the event's own, which is the same moment.
-            let mut value = serde_json::to_value(&header).map_err(S::Error::custom)?;
-            value["at"] = Value::String(at.to_string());
-            return value.serialize(serializer);
-        }
-        header.serialize(serializer)
-    }
-}
-
-const fn carries_own_time(event: &RelayEvent) -> bool {
-    matches!(
-        event,
-        RelayEvent::ActionInvoked(_)
-            | RelayEvent::ActionCompleted(_)
-            | RelayEvent::ActionFailed(_)
-            | RelayEvent::ActionDenied(_)
-    )
-}
-
-impl<'de> Deserialize<'de> for LoggedEvent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut members = Map::deserialize(deserializer)?;
-        let event_type = match members.get("type") {
-            Some(Value::String(name)) => name.clone(),
-            _ => return Err(D::Error::missing_field("type")),
-        };
-        let at = take(&mut members, "at")?;
-        if event_type.starts_with("action.") {
-            members.insert("at".to_owned(), serde_json::json!(at));
-        }
-        let (seq, id, workspace_id) = (
-            take(&mut members, "seq")?,
-            take(&mut members, "id")?,
-            take(&mut members, "workspaceId")?,
-        );
-        let event = if members.remove("erased") == Some(Value::Bool(true)) {
-            None
-        } else {
-            Some(decode_value(Value::Object(members)).map_err(D::Error::custom)?)
-        };
-        Ok(Self {
-            seq,
-            id,
-            at,
-            workspace_id,
-            event,
-            event_type,
-        })
-    }
-}
-
-fn take<T: serde::de::DeserializeOwned, E: serde::de::Error>(
-    members: &mut Map<String, Value>,
-    name: &'static str,
-) -> Result<T, E> {
-    let value = members.remove(name).ok_or_else(|| E::missing_field(name))?;
-    decode_value(value).map_err(|error| E::custom(format_args!("{name}: {error}")))
-}
-
-impl LoggedEvent {
-    /// The event's JSON, for sharing one serialisation among all who read it.
-    ///
-    /// # Panics
-    ///
-    /// Never: every event serialises.
-    #[must_use]
-    pub fn to_json(&self) -> Box<RawValue> {
-        #[expect(
-            clippy::unwrap_used,
-            reason = "plain data without non-string keys serialises"
-        )]
-        serde_json::value::to_raw_value(self).unwrap()
-    }
 }

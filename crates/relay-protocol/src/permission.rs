@@ -1,12 +1,13 @@
 //! Permission requests: a tool call that waits for a decision, and the answer to it.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::agent::Metadata;
 use crate::ids::{AgentId, GrantId, PermissionId, SessionId};
 use crate::time::Timestamp;
-use crate::wire::{literals, tagged_union};
+use crate::wire::{literals, tagged_union, variant};
 
 /// The parameters of a tool call.
 pub type ToolParams = Metadata;
@@ -336,13 +337,22 @@ pub struct Permissions {
 }
 
 /// A rule: an object, `"tool"`, or `"tool:pattern"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PermissionRule {
     /// `"tool"` or `"tool:pattern"`.
     Short(String),
     /// The long form.
     Tool(ToolRule),
+}
+
+impl<'de> Deserialize<'de> for PermissionRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(rule) => Ok(Self::Short(rule)),
+            rule => variant(rule).map(Self::Tool),
+        }
+    }
 }
 
 /// A rule about one tool.

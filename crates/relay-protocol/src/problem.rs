@@ -108,6 +108,20 @@ literals! {
         UnknownAttachment = "unknown_attachment",
         /// No workspace has this id.
         UnknownWorkspace = "unknown_workspace",
+        /// No session has this id.
+        UnknownSession = "unknown_session",
+        /// No action has this name.
+        UnknownAction = "unknown_action",
+        /// No call of an action has this id.
+        UnknownInvocation = "unknown_invocation",
+        /// No webhook has this id.
+        UnknownWebhook = "unknown_webhook",
+        /// No permission request has this id.
+        UnknownPermission = "unknown_permission",
+        /// No standing permission has this id.
+        UnknownGrant = "unknown_grant",
+        /// A session event skips numbers; `expected` names the next one.
+        EventGap = "event_gap",
         /// No event has this name.
         UnknownEvent = "unknown_event",
         /// The agent is not in this channel or conversation.
@@ -175,6 +189,13 @@ impl ErrorCode {
             Self::UnknownDelivery => (404, "No such delivery", false),
             Self::UnknownAttachment => (404, "No such attachment", false),
             Self::UnknownWorkspace => (404, "No such workspace", false),
+            Self::UnknownSession => (404, "No such session", false),
+            Self::UnknownAction => (404, "No such action", false),
+            Self::UnknownInvocation => (404, "No such invocation", false),
+            Self::UnknownWebhook => (404, "No such webhook", false),
+            Self::UnknownPermission => (404, "No such permission request", false),
+            Self::UnknownGrant => (404, "No such grant", false),
+            Self::EventGap => (409, "A session event is missing", false),
             Self::UnknownEvent => (400, "No such event", false),
             Self::NotAMember => (403, "Not a member", false),
             Self::ChannelArchived => (409, "The channel is archived", false),

@@ -20,8 +20,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::event::{LoggedEvent, RelayEvent};
 use crate::ids::AgentId;
 use crate::problem::{ErrorCode, Problem};
+use crate::status::AgentStatus;
 use crate::suggest::nearest;
 
+use filter::Content;
 pub use filter::Filter;
 
 /// The most filters that one selector may hold, counting each nested one.
@@ -168,7 +170,8 @@ impl Selector {
             Choice::Pattern(pattern) => pattern_matches(pattern, &event.event_type),
             Choice::Filter(filter) => {
                 let facts = event.event.as_ref().map(facts::of);
-                filter.holds(&event.event_type, facts.as_ref(), &self.agents) == Some(true)
+                let content = facts.as_ref().map_or(Content::NAME_ONLY, Content::Known);
+                filter.holds(&event.event_type, content, &self.agents) == Some(true)
             }
         }
     }
@@ -178,7 +181,20 @@ impl Selector {
     pub fn matches_type(&self, event_type: &str) -> bool {
         match &self.choice {
             Choice::Pattern(pattern) => pattern_matches(pattern, event_type),
-            Choice::Filter(filter) => filter.holds(event_type, None, &[]) != Some(false),
+            Choice::Filter(filter) => {
+                filter.holds(event_type, Content::NAME_ONLY, &[]) != Some(false)
+            }
+        }
+    }
+
+    /// Decides by the name and the status: false means that no such event can match.
+    pub(crate) fn may_match_status(&self, event_type: &str, status: AgentStatus) -> bool {
+        match &self.choice {
+            Choice::Pattern(pattern) => pattern_matches(pattern, event_type),
+            Choice::Filter(filter) => {
+                let status = Some(status);
+                filter.holds(event_type, Content::Missing { status }, &[]) != Some(false)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a session reports about itself: the spec's event types and their payloads.
 //!
 //! To add one: a struct, a line in [`AgentSessionEvent`], a line in [`AgentSessionEventType`], and an
-//! example in `tests/it/examples.rs`; the tests there fail until all of it is in place.
+//! example in `tests/it/examples/sessions.rs`; the tests there fail until all of it is in place.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ literals! {
 
 tagged_union! {
     /// One report of a session. `status.idle` and its kin have no form of their own: as input they are
-    /// read as `status.changed` (see [`crate::status`]).
+    /// read as `status.changed` (see [`crate::session_input`]).
     pub enum AgentSessionEvent by "type" {
         /// The status changed.
         "status.changed" => StatusChanged(StatusChanged),
@@ -102,9 +102,9 @@ tagged_union! {
         /// A tool printed something.
         "tool.output" => ToolOutput(ToolOutput),
         /// A message was seen.
-        "message.received" => MessageReceived(MessageReceived),
+        "message.received" => MessageReceived(MessageReceivedReport),
         /// A message was sent.
-        "message.sent" => MessageSent(MessageSent),
+        "message.sent" => MessageSent(MessageSentReport),
         /// A delivery was taken over.
         "delivery.accepted" => DeliveryAccepted(DeliveryReport),
         /// A delivery was surfaced.
@@ -229,7 +229,7 @@ pub struct ToolOutput {
 /// A message was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MessageReceived {
+pub struct MessageReceivedReport {
     /// The message.
     pub message_id: MessageId,
     /// The delivery that brought it.
@@ -240,7 +240,7 @@ pub struct MessageReceived {
 /// A message was sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MessageSent {
+pub struct MessageSentReport {
     /// The message.
     pub message_id: MessageId,
 }

@@ -3,7 +3,7 @@
 //! Every struct refuses unknown fields, which is right for requests. [`decode`] is that strict
 //! reading. Clients read answers with [`decode_lenient`], so that a newer server may add fields.
 //!
-//! Tagged unions are declared with [`tagged_union!`]. Serde's own tagged enums buffer their content
+//! Tagged unions are declared with `tagged_union!`. Serde's own tagged enums buffer their content
 //! and lose the path of an error inside; ours read the tag first and then the variant's struct, so
 //! the path is whole, and unknown fields are refused in every variant.
 
@@ -163,6 +163,12 @@ pub fn take_tag<'de, D: Deserializer<'de>>(
 #[doc(hidden)]
 pub fn variant<T: DeserializeOwned, E: de::Error>(rest: Value) -> Result<T, E> {
     decode_value(rest).map_err(|error| nested(&error.path, &error.message))
+}
+
+/// Reads one member of an object, keeping the path of an error.
+#[doc(hidden)]
+pub fn variant_at<T: DeserializeOwned, E: de::Error>(name: &str, value: Value) -> Result<T, E> {
+    decode_value(value).map_err(|error| nested(&join(name, &error.path), &error.message))
 }
 
 /// The error for a tag that no variant has.

@@ -10,6 +10,20 @@ use super::facts::{Condition, Facts};
 use super::{KnownAgent, MAX_FILTER_NODES, SelectorError, check_pattern, pattern_matches};
 use crate::status::AgentStatus;
 
+/// What is known of an event beside its name.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    /// All of it.
+    Known(&'a Facts<'a>),
+    /// Nothing, or only the status.
+    Missing { status: Option<AgentStatus> },
+}
+
+impl Content<'_> {
+    /// Nothing beside the name.
+    pub(super) const NAME_ONLY: Self = Self::Missing { status: None };
+}
+
 /// A predicate over events: everything that is given must hold.
 ///
 /// Agents and channels are named with or without `@` and `#`, in any case, or by their ids.
@@ -256,7 +270,7 @@ impl Filter {
     pub(super) fn holds(
         &self,
         event_type: &str,
-        facts: Option<&Facts<'_>>,
+        content: Content<'_>,
         agents: &[KnownAgent],
     ) -> Option<bool> {
         let named = self
@@ -266,9 +280,9 @@ impl Filter {
         if !named {
             return Some(false);
         }
-        let inside = |part: &Self| part.holds(event_type, facts, agents);
+        let inside = |part: &Self| part.holds(event_type, content, agents);
         all([
-            self.content_holds(event_type, facts, agents),
+            self.content_holds(event_type, content, agents),
             all(self.and.iter().flatten().map(inside)),
             match &self.or {
                 Some(parts) => any(parts.iter().map(inside)),
@@ -284,14 +298,12 @@ impl Filter {
     fn content_holds(
         &self,
         event_type: &str,
-        facts: Option<&Facts<'_>>,
+        content: Content<'_>,
         agents: &[KnownAgent],
     ) -> Option<bool> {
-        let Some(facts) = facts else {
-            return all(self.conditions().map(|condition| {
-                let impossible = !condition.can_hold_for(event_type);
-                impossible.then_some(false)
-            }));
+        let facts = match content {
+            Content::Known(facts) => facts,
+            Content::Missing { status } => return self.may_hold(event_type, status),
         };
         let holds = given(&self.agent, |agent| facts.agent_is(agent, agents))
             && self
@@ -303,6 +315,15 @@ impl Filter {
             && given(&self.from, |agent| facts.is_from(agent, agents))
             && given(&self.mentions, |agent| facts.mentions(agent, agents));
         Some(holds)
+    }
+
+    /// What can be said about the conditions without the content.
+    fn may_hold(&self, event_type: &str, status: Option<AgentStatus>) -> Option<bool> {
+        all(self.conditions().map(|condition| match condition {
+            _ if !condition.can_hold_for(event_type) => Some(false),
+            Condition::Status => status.map(|status| self.status == Some(status)),
+            _ => None,
+        }))
     }
 }
 

@@ -1,0 +1,63 @@
+//! How the server reaches a session.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{literals, tagged_union};
+
+literals! {
+    /// The kinds of way from the server to a session.
+    pub enum LinkKind {
+        /// A WebSocket that the session holds open.
+        WebSocket = "websocket",
+        /// The session asks, and the answer waits for work.
+        Poll = "poll",
+        /// The server calls a URL.
+        Webhook = "webhook",
+        /// The session lives in the server's process.
+        InProcess = "in-process",
+        /// None: the session comes by at its boundaries.
+        None = "none",
+    }
+}
+
+tagged_union! {
+    /// The link that `POST /v1/sessions` asks for; a socket is its own link.
+    pub enum Link by "kind" {
+        /// The session asks `GET /v1/sessions/{id}/deliveries?wait=`.
+        "poll" => Poll(NoOptions),
+        /// The server calls a URL, and the answer's body is the receipt.
+        "webhook" => Webhook(WebhookLink),
+        /// The session calls `boundary` when it is at one.
+        "none" => None(NoOptions),
+    }
+}
+
+impl Link {
+    /// The kind of this link.
+    #[must_use]
+    pub const fn kind(&self) -> LinkKind {
+        match self {
+            Self::Poll(_) => LinkKind::Poll,
+            Self::Webhook(_) => LinkKind::Webhook,
+            Self::None(_) => LinkKind::None,
+        }
+    }
+}
+
+/// An object without fields beside its tag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default)]
+pub struct NoOptions {}
+
+/// A session that is reached by a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookLink {
+    /// What the server calls.
+    pub url: String,
+    /// Signs the calls; absent: one is made and shown in the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}

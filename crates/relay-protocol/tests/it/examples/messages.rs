@@ -1,0 +1,79 @@
+//! Messages: the record, its targets and envelope, and the bodies around them. From spec/events.txt.
+
+use relay_protocol::api::messages::*;
+use relay_protocol::message::{RelayEventEnvelope, RelayMessage, RelayMessageTarget};
+
+use super::{Example, has_literals, shows_every_tag};
+
+type TargetPage = relay_protocol::api::Page<RelayMessageTarget>;
+
+pub(super) fn examples() -> Vec<Example> {
+    let mut all = super::examples![
+        RelayMessage:
+            "%M",
+            r#"{"id":"%1","messageId":"%1","from":{},"to":{"kind":"dm","conversationId":"%8"},"parent":"%9",
+                "text":"","attachments":[
+                    {"type":"text","mediaType":"text/plain","size":3,"data":"YWJj"},
+                    {"type":"image","mediaType":"image/png","name":"a.png","size":3,"attachmentId":"%7"}],
+                "mentions":[],"createdAt":"%T","updatedAt":"%T","version":2,"metadata":{"a":[1,null]}}"#;
+        RelayMessageTarget:
+            r#"{"kind":"agent","agentName":"engineer"}"#,
+            r#"{"kind":"agent","agentName":"engineer","agentId":"%2"}"#,
+            r#"{"kind":"channel","channelName":"general"}"#,
+            r#"{"kind":"channel","channelName":"general","channelId":"%3"}"#,
+            r#"{"kind":"dm","conversationId":"%8"}"#,
+            r#"{"kind":"group_dm","conversationId":"%8"}"#;
+        RelayEventEnvelope:
+            r#"{}"#,
+            r#"{"from":{},"channel":{}}"#,
+            r#"{"from":{"id":"%2","name":"alice"},"to":{"kind":"channel","channelName":"general"},
+                "channel":{"id":"%3","name":"general"},"parent":"%9"}"#;
+        SendMessage:
+            r##"{"to":"#general","text":"Shipping now"}"##,
+            r#"{"to":"@bob","text":"hi","attachments":[{"attachmentId":"%7"},
+                {"type":"text","mediaType":"text/plain","name":"a.txt","data":"YQ=="}],
+                "mode":"on-idle","allowDowngrade":true,"priority":"urgent","deadline":"%T",
+                "idempotencyKey":"k","replyTo":"%1","metadata":{}}"#,
+            r#"{"to":{"kind":"channel","channelName":"general"},"text":"hi"}"#;
+        ReplyMessage:
+            r#"{"text":"On it"}"#,
+            r#"{"text":"On it","attachments":[{"attachmentId":"%7"}],"mode":"immediate",
+                "allowDowngrade":false,"priority":"normal","deadline":"%T","idempotencyKey":"k","metadata":{}}"#;
+        MessageSent: r#"{"messageId":"%1","message":%M,
+            "deliveries":[{"deliveryId":"%4","agent":"bob","state":"pending","mode":"manual"}],
+            "notices":[{"code":"mention_unknown","message":"nobody is called x","name":"x"}]}"#;
+        AttachmentStored: r#"{"attachmentId":"%7","type":"image","mediaType":"image/png","size":3}"#;
+        EditMessage: r#"{"text":"new"}"#;
+        AddReaction: r#"{"emoji":":rocket:"}"#;
+        Reader: r#"{"agentName":"bob"}"#, r#"{"agentName":"bob","readAt":"%T"}"#;
+        MessageView: r#"{"message":%M,"reactions":[{"emoji":":rocket:","agents":["bob"]}],"replies":2}"#;
+        Inbox: r#"{"items":[{"message":%M,"reason":"message","deliveryId":"%4","state":"pending"}],
+            "channels":[{"channel":"general","unread":1,"mentions":0}],
+            "conversations":[{"conversationId":"%8","with":["bob"],"unread":1}],
+            "mentions":0,"unread":2,"more":false}"#;
+        Conversation: r#"{"conversationId":"%8","participants":["a","b"],"lastMessageAt":"%T","unread":0}"#;
+        SearchQuery: r#"{"q":"ship"}"#, r#"{"q":"ship","channel":"general","from":"bob","after":"%T",
+            "before":"%T","cursor":"c","limit":5}"#;
+        SearchHit: r#"{"message":%M,"snippet":"[Shipping] now"}"#;
+    ];
+    all.extend(super::of::<TargetPage>(
+        "Page",
+        &[r#"{"items":[]}"#, r#"{"items":[],"nextCursor":"c"}"#],
+    ));
+    all
+}
+
+#[test]
+fn every_tag_is_shown() {
+    shows_every_tag("RelayMessageTarget", "kind", RelayMessageTarget::TAGS);
+}
+
+#[test]
+fn literals() {
+    has_literals::<NoticeCode>(&[
+        "mention_not_a_member",
+        "mention_unknown",
+        "no_recipients",
+        "redacted",
+    ]);
+}

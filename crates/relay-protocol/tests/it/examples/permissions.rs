@@ -1,0 +1,66 @@
+//! Permission requests and their answers. From spec/resolve-relay.txt.
+
+use relay_protocol::permission::*;
+
+use super::{Example, has_literals, shows_every_tag};
+
+pub(super) const RECORD: &str = r#"{"permissionId":"%3","state":"pending","agentId":"%2","agentName":"engineer",
+    "sessionId":"%6","tool":"bash","params":{"command":"rm -rf ./temp"},"toolCallId":"call_abc123","title":"t",
+    "createdAt":"%T","expiresAt":"%T","argsHash":"h",
+    "options":[{"optionId":"o","kind":"allow_once","name":"Allow"}],
+    "suggestions":[{"rule":"bash:rm *","scope":"session","covers":"rm x"}],
+    "outcome":{"decision":"approved","by":{"kind":"human","name":"ana"},"via":"cli","at":"%T","reason":"r",
+        "grantId":"%7","updatedParams":{},"stop":false}}"#;
+
+pub(super) fn examples() -> Vec<Example> {
+    super::examples![
+        RelayRequest:
+            r#"{"type":"relay","kind":"permission","runId":"01963a5c-7891-7abc-def0-123456789abc",
+                "id":"01963a5c-7893-7abc-def0-123456789abc","agentId":"01963a5c-7892-7abc-def0-123456789abc",
+                "toolCallId":"call_abc123","tool":"bash","params":{"command":"rm -rf ./temp"}}"#,
+            r#"{"type":"relay","kind":"permission","runId":"r","id":"%3","agentId":"a","toolCallId":"c",
+                "tool":"bash","params":{},"title":"t","createdAt":"%T","expiresAt":"%T","argsHash":"h",
+                "options":[{"optionId":"o","kind":"reject_always","name":"No"}],
+                "suggestions":[{"rule":"r","scope":"turn","covers":"c"}]}"#;
+        ResolveRelay:
+            r#"{"sessionId":"01963a5c-7890-7abc-def0-123456789abc","response":{"approved":true}}"#,
+            r#"{"sessionId":"01963a5c-7890-7abc-def0-123456789abc",
+                "response":{"approved":true,"always":true}}"#,
+            r#"{"sessionId":"01963a5c-7890-7abc-def0-123456789abc",
+                "response":{"approved":false,"reason":"This operation could delete important files"}}"#,
+            r#"{"sessionId":"%6","response":{"approved":true,"optionId":"o","updatedParams":{},"stop":true,
+                "argsHash":"h"},"responseId":"x"}"#;
+        PermissionRecord: RECORD;
+        ResolvePermission: r#"{"approved":true,"always":true,"optionId":"o","reason":"r",
+            "updatedParams":{},"stop":false,"responseId":"x"}"#;
+        AskPermission: r#"{"tool":"bash","params":{},"toolCallId":"c",
+            "options":[{"optionId":"o","kind":"allow_always","name":"Yes"}],"title":"t","expiresInMs":5}"#;
+        EvaluatePermission: r#"{"tool":"bash","params":{"command":"ls"},"permissions":{
+            "allowlist":["read","bash:ls *",{"tool":"bash"},{"tool":"bash","params":{"command":"ls"}}],
+            "ask":[],"deny":["bash:rm *"],"allowOnce":[]},"sessionId":"%6"}"#;
+        Evaluation: r#"{"decision":"ask","rule":"bash:ls *","reason":"r",
+            "suggestions":[{"rule":"r","scope":"agent","covers":"c"}]}"#;
+        Grant: r#"{"grantId":"%7","rule":"bash:ls *","scope":"workspace","agentName":"a","sessionId":"%6",
+            "permissionId":"%3","by":{"kind":"chat"},"createdAt":"%T","expiresAt":"%T","lastUsedAt":"%T"}"#;
+    ]
+}
+
+#[test]
+fn every_tag_is_shown() {
+    shows_every_tag("RelayRequest", "kind", RelayRequest::TAGS);
+}
+
+#[test]
+fn literals() {
+    has_literals::<RelayEventTag>(&["relay"]);
+    has_literals::<PermissionState>(&["pending", "approved", "denied", "expired", "cancelled"]);
+    has_literals::<PermissionOptionKind>(&[
+        "allow_once",
+        "allow_always",
+        "reject_once",
+        "reject_always",
+    ]);
+    has_literals::<GrantScope>(&["turn", "session", "agent", "workspace"]);
+    has_literals::<DeciderKind>(&["human", "workspace", "policy", "chat"]);
+    has_literals::<RuleDecision>(&["allow", "ask", "deny"]);
+}

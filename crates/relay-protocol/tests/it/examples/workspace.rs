@@ -1,0 +1,48 @@
+//! Workspaces, agents, channels and policy.
+
+use relay_protocol::agent::{AgentIdentity, AgentType};
+use relay_protocol::api::workspace::*;
+use relay_protocol::policy::{Policy, PolicyPatch, RedactMessages};
+use relay_protocol::problem::{ErrorCode, Problem};
+
+use super::{Example, has_literals};
+
+pub(super) fn examples() -> Vec<Example> {
+    super::examples![
+        AgentIdentity: "%A", r#"{"id":"%2","name":"a","handle":"@a","type":"human","metadata":{"b":1}}"#;
+        CreateWorkspace: r#"{"name":"team"}"#;
+        WorkspaceCreated: r#"{"workspaceId":"%5","name":"team","workspaceKey":"rk_x"}"#;
+        Workspace: r#"{"workspaceId":"%5","name":"team","createdAt":"%T"}"#;
+        RegisterAgent:
+            r#"{"name":"engineer"}"#,
+            r#"{"name":"engineer","type":"human","metadata":{},"adopt":true}"#;
+        AgentRegistered: r#"{"agent":%A,"token":"at_x"}"#;
+        TokenRotated: r#"{"token":"at_y","graceUntil":"%T"}"#;
+        UpdateAgent: r#"{"metadata":{}}"#;
+        CreateChannel: r#"{"name":"ops"}"#, r#"{"name":"ops","topic":"t"}"#;
+        UpdateChannel: r#"{}"#, r#"{"topic":"t","archived":true}"#;
+        InviteAgents: r#"{"agents":["@bob"]}"#;
+        ChannelMember: r#"{"agent":%A,"joinedAt":"%T"}"#;
+        Policy: r#"{"boundaries":["on-idle"],"retry":{"attempts":8,"minMs":1000,"maxMs":300000},
+            "offerTimeoutMs":30000,"acceptedLeaseMs":600000,"offlineGraceMs":10000,
+            "defaultDeadlineMs":604800000,"queueLimit":10000,"window":32,"backlogPerTurn":20,
+            "senderPerMinute":600,"runaway":{"perMinute":20,"depth":20},"messages":{"redact":"mask"},"version":1}"#;
+        PolicyPatch: r#"{}"#, r#"{"boundaries":["manual"],"retry":{"attempts":1,"minMs":1,"maxMs":1},
+            "offerTimeoutMs":1,"acceptedLeaseMs":1,"offlineGraceMs":1,"defaultDeadlineMs":1,"queueLimit":1,
+            "window":1,"backlogPerTurn":1,"senderPerMinute":1,"runaway":{"perMinute":1,"depth":1},
+            "messages":{"redact":"off"},"version":1}"#;
+        Problem: r#"{"type":"urn:relay:problem:internal","title":"t","status":500,"detail":"d",
+            "code":"internal","retryable":false}"#;
+    ]
+}
+
+#[test]
+fn literals() {
+    has_literals::<AgentType>(&["agent", "human", "system"]);
+    has_literals::<RedactMessages>(&["off", "mask", "refuse"]);
+    for code in ErrorCode::ALL {
+        let (status, title, _) = code.facts();
+        assert!((400..600).contains(&status) && !title.is_empty(), "{code}");
+        assert_eq!(Problem::new(*code, "d").code, *code);
+    }
+}
