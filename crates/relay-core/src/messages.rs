@@ -190,7 +190,7 @@ struct Route {
 }
 
 fn answer(record: &SendRecord) -> MessageSent {
-    let message = RelayMessage::clone(record.message());
+    let message = record.message().clone();
     MessageSent {
         message_id: message.id,
         message,

@@ -13,13 +13,24 @@ use crate::world::text;
 const SCHEMA: &str = include_str!("../../src/store/sqlite/schema.sql");
 
 /// Writes so many sends; says how long it took.
-pub(crate) fn write(directory: &Path, sends: usize, per_transaction: usize, receivers: usize) -> Duration {
+pub(crate) fn write(
+    directory: &Path,
+    sends: usize,
+    per_transaction: usize,
+    receivers: usize,
+) -> Duration {
     let path = directory.join("baseline.db");
     let _ = std::fs::remove_file(&path);
     let connection = Connection::open(&path).unwrap();
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
-    connection.pragma_update(None, "synchronous", "FULL").unwrap();
-    connection.pragma_update(None, "cache_size", -(64 * 1024)).unwrap();
+    connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+        .unwrap();
+    connection
+        .pragma_update(None, "synchronous", "FULL")
+        .unwrap();
+    connection
+        .pragma_update(None, "cache_size", -(64 * 1024))
+        .unwrap();
     connection.execute_batch(SCHEMA).unwrap();
     let begun = Instant::now();
     for first in (0..sends).step_by(per_transaction) {
@@ -52,7 +63,12 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
              VALUES (?1, ?2, ?3, 0, NULL, 0, 0, 2, ?4, 1, NULL)",
         )
         .unwrap()
-        .execute(params![position + 2, position, number % receivers, at + 604_800_000])
+        .execute(params![
+            position + 2,
+            position,
+            number % receivers,
+            at + 604_800_000
+        ])
         .unwrap();
     connection
         .prepare_cached(

@@ -44,7 +44,9 @@ struct Grown {
 
 /// Prints the table.
 pub(crate) fn run(out: &mut impl Write, effort: Effort) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut worlds = [grow(SMALL).await, grow(effort.large).await];
         let mut costs = [Costs::default(), Costs::default()];
@@ -64,18 +66,41 @@ async fn grow(messages: usize) -> Grown {
     let world = World::create(scratch.path(), SENDERS, receivers).await;
     let mut readers = Vec::new();
     for name in &world.receivers {
-        let token = world.engine.rotate_token(&world.key, name).await.unwrap().token;
+        let token = world
+            .engine
+            .rotate_token(&world.key, name)
+            .await
+            .unwrap()
+            .token;
         readers.push(world.engine.authenticate(&token).await.unwrap());
     }
-    let mut grown = Grown { _scratch: scratch, world: Arc::new(world), readers, sent: 0 };
+    let mut grown = Grown {
+        _scratch: scratch,
+        world: Arc::new(world),
+        readers,
+        sent: 0,
+    };
     let early = messages - receivers * UNREAD;
     send(&mut grown, early).await;
     for reader in &grown.readers {
-        while grown.world.engine.take_inbox(reader, whole_page()).await.unwrap().unread > 0 {}
+        while grown
+            .world
+            .engine
+            .take_inbox(reader, whole_page())
+            .await
+            .unwrap()
+            .unread
+            > 0
+        {}
     }
     send(&mut grown, receivers * UNREAD).await;
     // The index is caught up before anything is measured.
-    grown.world.engine.search(&grown.world.key, words("nothing-like-it")).await.unwrap();
+    grown
+        .world
+        .engine
+        .search(&grown.world.key, words("nothing-like-it"))
+        .await
+        .unwrap();
     grown
 }
 
@@ -87,19 +112,29 @@ async fn send(grown: &mut Grown, messages: usize) {
 }
 
 fn whole_page() -> PageQuery {
-    PageQuery { cursor: None, limit: Some(200) }
+    PageQuery {
+        cursor: None,
+        limit: Some(200),
+    }
 }
 
 fn words(q: &str) -> SearchQuery {
-    SearchQuery { q: q.to_owned(), ..SearchQuery::default() }
+    SearchQuery {
+        q: q.to_owned(),
+        ..SearchQuery::default()
+    }
 }
 
 async fn measure(grown: &mut Grown, costs: &mut Costs) {
     const SENDS: usize = 2_000;
     let (begun, before) = (Instant::now(), cpu());
     send(grown, SENDS).await;
-    costs.send_rate.push(SENDS as f64 / begun.elapsed().as_secs_f64());
-    costs.send_cpu.push((cpu() - before).as_secs_f64() * 1e6 / SENDS as f64);
+    costs
+        .send_rate
+        .push(SENDS as f64 / begun.elapsed().as_secs_f64());
+    costs
+        .send_cpu
+        .push((cpu() - before).as_secs_f64() * 1e6 / SENDS as f64);
     let engine = &grown.world.engine;
     let mut inboxes = Vec::new();
     for reader in grown.readers.iter().cycle().take(200) {
@@ -110,19 +145,38 @@ async fn measure(grown: &mut Grown, costs: &mut Costs) {
     costs.inbox.push(median(&inboxes));
     let newest = grown.sent - 1;
     // What was just sent is indexed first, so that the look-up alone is measured.
-    engine.search(&grown.world.key, words("nothing-like-it")).await.unwrap();
+    engine
+        .search(&grown.world.key, words("nothing-like-it"))
+        .await
+        .unwrap();
     let begun = Instant::now();
-    let found = engine.search(&grown.world.key, words(&newest.to_string())).await.unwrap();
+    let found = engine
+        .search(&grown.world.key, words(&newest.to_string()))
+        .await
+        .unwrap();
     assert_eq!(found.items.len(), 1);
     costs.rare.push(begun.elapsed().as_secs_f64() * 1e6);
     let begun = Instant::now();
-    engine.search(&grown.world.key, words("review deploy")).await.unwrap();
+    engine
+        .search(&grown.world.key, words("review deploy"))
+        .await
+        .unwrap();
     costs.common.push(begun.elapsed().as_secs_f64() * 1e6);
 }
 
 fn print(out: &mut impl Write, effort: Effort, costs: &[Costs; 2], others: f64) {
-    writeln!(out, "\ngrowth, {} rounds, others used {others:.2} cores", effort.rounds).unwrap();
-    writeln!(out, "| what | {SMALL} messages | {} messages | ratio |", effort.large).unwrap();
+    writeln!(
+        out,
+        "\ngrowth, {} rounds, others used {others:.2} cores",
+        effort.rounds
+    )
+    .unwrap();
+    writeln!(
+        out,
+        "| what | {SMALL} messages | {} messages | ratio |",
+        effort.large
+    )
+    .unwrap();
     writeln!(out, "|---|---|---|---|").unwrap();
     type Pick = fn(&Costs) -> &Vec<f64>;
     let rows: [(&str, Pick); 5] = [
@@ -130,10 +184,17 @@ fn print(out: &mut impl Write, effort: Effort, costs: &[Costs; 2], others: f64) 
         ("send, rate /s", |costs| &costs.send_rate),
         ("inbox, us a row", |costs| &costs.inbox),
         ("search, a rare word, us", |costs| &costs.rare),
-        ("search, two common words, newest 50, us", |costs| &costs.common),
+        ("search, two common words, newest 50, us", |costs| {
+            &costs.common
+        }),
     ];
     for (name, pick) in rows {
         let (small, large) = (median(pick(&costs[0])), median(pick(&costs[1])));
-        writeln!(out, "| {name} | {small:.1} | {large:.1} | {:.2} |", large / small).unwrap();
+        writeln!(
+            out,
+            "| {name} | {small:.1} | {large:.1} | {:.2} |",
+            large / small
+        )
+        .unwrap();
     }
 }

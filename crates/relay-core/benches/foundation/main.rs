@@ -20,14 +20,28 @@ pub(crate) struct Effort {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     let effort = if arguments.iter().any(|argument| argument == "--quick") {
-        Effort { rounds: 2, sends_per_round: 5_000, large: 100_000 }
+        Effort {
+            rounds: 2,
+            sends_per_round: 5_000,
+            large: 100_000,
+        }
     } else {
-        Effort { rounds: 5, sends_per_round: 20_000, large: 1_000_000 }
+        Effort {
+            rounds: 5,
+            sends_per_round: 20_000,
+            large: 1_000_000,
+        }
     };
-    let parts: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|part| !part.starts_with('-')).collect();
+    let parts: Vec<&str> = arguments
+        .iter()
+        .map(String::as_str)
+        .filter(|part| !part.starts_with('-'))
+        .collect();
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
     let out = &mut std::io::stdout().lock();
     measure::disk(out);

@@ -14,7 +14,10 @@ impl Latencies {
 
     pub(crate) fn percentile(&self, percent: f64) -> Duration {
         let index = (self.0.len() as f64 * percent / 100.0) as usize;
-        self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or_default()
+        self.0
+            .get(index.min(self.0.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -56,7 +59,12 @@ pub(crate) fn machine_cpu() -> Duration {
         .skip(1)
         .filter_map(|field| field.parse().ok())
         .collect();
-    let busy: u64 = fields.iter().enumerate().filter(|(at, _)| !matches!(at, 3 | 4)).map(|(_, ticks)| ticks).sum();
+    let busy: u64 = fields
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !matches!(at, 3 | 4))
+        .map(|(_, ticks)| ticks)
+        .sum();
     Duration::from_millis(busy * 10)
 }
 
@@ -91,8 +99,17 @@ pub(crate) fn disk(out: &mut impl Write) {
         .collect();
     let latencies = Latencies::new(all);
     let p50 = latencies.percentile(50.0);
-    writeln!(out, "one 4 KiB write + sync: p50 {p50:.1?}, p99 {:.1?}", latencies.percentile(99.0)).unwrap();
+    writeln!(
+        out,
+        "one 4 KiB write + sync: p50 {p50:.1?}, p99 {:.1?}",
+        latencies.percentile(99.0)
+    )
+    .unwrap();
     if p50 < Duration::from_micros(20) {
-        writeln!(out, "NOT DURABLE HERE: a sync this fast does not reach a disk").unwrap();
+        writeln!(
+            out,
+            "NOT DURABLE HERE: a sync this fast does not reach a disk"
+        )
+        .unwrap();
     }
 }

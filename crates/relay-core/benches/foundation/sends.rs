@@ -29,16 +29,24 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     for _ in 0..effort.rounds {
         let scratch = directory();
         let small = effort.sends_per_round / 10;
-        plain.push(small as f64 / baseline::write(scratch.path(), small, 1, RECEIVERS).as_secs_f64());
+        plain.push(
+            small as f64 / baseline::write(scratch.path(), small, 1, RECEIVERS).as_secs_f64(),
+        );
         let all = effort.sends_per_round;
         let top = all as f64 / baseline::write(scratch.path(), all, all, RECEIVERS).as_secs_f64();
         ceiling.push(top);
         for (senders, row) in SENDERS.iter().zip(&mut rows) {
-            let sends = if *senders == 1 { small } else { effort.sends_per_round };
+            let sends = if *senders == 1 {
+                small
+            } else {
+                effort.sends_per_round
+            };
             let (round, disk) = round(*senders, sends);
             row.rate.push(sends as f64 / round.wall.as_secs_f64());
-            row.p50.push(round.latencies.percentile(50.0).as_secs_f64() * 1e3);
-            row.p99.push(round.latencies.percentile(99.0).as_secs_f64() * 1e3);
+            row.p50
+                .push(round.latencies.percentile(50.0).as_secs_f64() * 1e3);
+            row.p99
+                .push(round.latencies.percentile(99.0).as_secs_f64() * 1e3);
             row.cpu.push(round.cpu.as_secs_f64() * 1e6 / sends as f64);
             if *senders == 64 {
                 bytes.push(disk as f64 / sends as f64);
@@ -46,20 +54,54 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
             }
         }
     }
-    writeln!(out, "\ndurable sends, {} rounds, others used {:.2} cores", effort.rounds, others.cores()).unwrap();
-    writeln!(out, "| senders | sends/s | min-max | p50 ms | p99 ms | CPU us/send |").unwrap();
+    writeln!(
+        out,
+        "\ndurable sends, {} rounds, others used {:.2} cores",
+        effort.rounds,
+        others.cores()
+    )
+    .unwrap();
+    writeln!(
+        out,
+        "| senders | sends/s | min-max | p50 ms | p99 ms | CPU us/send |"
+    )
+    .unwrap();
     writeln!(out, "|---|---|---|---|---|---|").unwrap();
     for (senders, row) in SENDERS.iter().zip(&rows) {
         let (least, most) = range(&row.rate);
-        let (rate, p50, p99, cpu) = (median(&row.rate), median(&row.p50), median(&row.p99), median(&row.cpu));
-        writeln!(out, "| {senders} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} |").unwrap();
+        let (rate, p50, p99, cpu) = (
+            median(&row.rate),
+            median(&row.p50),
+            median(&row.p99),
+            median(&row.cpu),
+        );
+        writeln!(
+            out,
+            "| {senders} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} |"
+        )
+        .unwrap();
     }
-    for (name, rates) in [("plain loop, one transaction each", &plain), ("one big transaction (ceiling)", &ceiling)] {
+    for (name, rates) in [
+        ("plain loop, one transaction each", &plain),
+        ("one big transaction (ceiling)", &ceiling),
+    ] {
         let (least, most) = range(rates);
-        writeln!(out, "| {name} | {:.0} | {least:.0}-{most:.0} | | | |", median(rates)).unwrap();
+        writeln!(
+            out,
+            "| {name} | {:.0} | {least:.0}-{most:.0} | | | |",
+            median(rates)
+        )
+        .unwrap();
     }
-    writeln!(out, "64 senders to the ceiling: {:.2}x (rounds {:.2}-{:.2}); on disk {:.0} bytes a message",
-        median(&ratios), range(&ratios).0, range(&ratios).1, median(&bytes)).unwrap();
+    writeln!(
+        out,
+        "64 senders to the ceiling: {:.2}x (rounds {:.2}-{:.2}); on disk {:.0} bytes a message",
+        median(&ratios),
+        range(&ratios).0,
+        range(&ratios).1,
+        median(&bytes)
+    )
+    .unwrap();
 }
 
 struct Round {
@@ -70,17 +112,25 @@ struct Round {
 
 fn round(senders: usize, sends: usize) -> (Round, u64) {
     let scratch = directory();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let round = runtime.block_on(async {
         let world = Arc::new(World::create(scratch.path(), senders, RECEIVERS).await);
         // Conversations exist and caches are warm, as in a server that has run for a while.
         send_all(&world, senders, senders * 4).await;
         let (begun, cpu_before) = (Instant::now(), cpu());
         let latencies = send_all(&world, senders, sends).await;
-        Round { wall: begun.elapsed(), cpu: cpu() - cpu_before, latencies: Latencies::new(latencies) }
+        Round {
+            wall: begun.elapsed(),
+            cpu: cpu() - cpu_before,
+            latencies: Latencies::new(latencies),
+        }
     });
     drop(runtime);
-    let disk = std::fs::metadata(scratch.path().join("relay.db")).unwrap().len();
+    let disk = std::fs::metadata(scratch.path().join("relay.db"))
+        .unwrap()
+        .len();
     (round, disk)
 }
 
@@ -94,7 +144,11 @@ pub(crate) async fn send_all(world: &Arc<World>, senders: usize, sends: usize) -
                 for number in (sender..sends).step_by(senders) {
                     let body = world.message(number);
                     let begun = Instant::now();
-                    world.engine.send(&world.senders[sender], body).await.unwrap();
+                    world
+                        .engine
+                        .send(&world.senders[sender], body)
+                        .await
+                        .unwrap();
                     latencies.push(begun.elapsed());
                 }
                 latencies

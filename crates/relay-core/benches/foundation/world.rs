@@ -40,9 +40,18 @@ impl World {
     /// A new workspace with so many agents of each kind.
     pub(crate) async fn create(directory: &Path, senders: usize, receivers: usize) -> Self {
         let engine = Arc::new(open(directory));
-        let created = engine.create_workspace(&Caller::process_owner(), "bench").await.unwrap();
+        let created = engine
+            .create_workspace(&Caller::process_owner(), "bench")
+            .await
+            .unwrap();
         let key = engine.authenticate(&created.workspace_key).await.unwrap();
-        let mut world = Self { engine, senders: Vec::new(), receivers: Vec::new(), key, first: AtomicUsize::new(0) };
+        let mut world = Self {
+            engine,
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            key,
+            first: AtomicUsize::new(0),
+        };
         for number in 0..senders {
             let sender = world.register(format!("sender-{number}")).await;
             world.senders.push(sender);
@@ -56,7 +65,12 @@ impl World {
     }
 
     async fn register(&self, name: String) -> Caller {
-        let body = RegisterAgent { name, agent_type: None, metadata: None, adopt: None };
+        let body = RegisterAgent {
+            name,
+            agent_type: None,
+            metadata: None,
+            adopt: None,
+        };
         let registered = self.engine.register_agent(&self.key, body).await.unwrap();
         self.engine.authenticate(&registered.token).await.unwrap()
     }
@@ -83,7 +97,9 @@ pub(crate) fn text(number: usize) -> String {
     let mut text = format!("message {number}:");
     let mut state = number as u64 ^ 0x9e37_79b9_7f4a_7c15;
     while text.len() < TEXT_BYTES {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         text.push(' ');
         text.push_str(WORDS[(state >> 60) as usize]);
     }

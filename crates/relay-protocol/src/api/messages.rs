@@ -1,5 +1,7 @@
 //! Sending, reading and finding messages.
 
+use std::sync::Arc;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
@@ -238,7 +240,7 @@ pub struct MessageSent {
     /// The message's id.
     pub message_id: MessageId,
     /// The message as it was stored.
-    pub message: RelayMessage,
+    pub message: Arc<RelayMessage>,
     /// One for each recipient.
     pub deliveries: Vec<DeliverySummary>,
     /// What the sender should know.

@@ -166,25 +166,22 @@ fn fail_waiting(
     agent: &AgentRow,
     at: Timestamp,
 ) -> Result<()> {
-    let waiting: Vec<(i64, i64, i64)> = tx
-        .query(
-            "SELECT d.position, d.message, m.at FROM deliveries d
-             JOIN messages m ON m.position = d.message
-             WHERE d.agent = ?1 AND d.state < 4 ORDER BY d.position",
-        )?
-        .query_map([agent.no.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    for (delivery, message, sent_at) in waiting {
+    for delivery in tx.waiting_deliveries(workspace.no, agent.no)? {
+        let (message, sent_at): (i64, i64) = tx
+            .query(
+                "SELECT d.message, m.at FROM deliveries d JOIN messages m ON m.position = d.message
+                 WHERE d.position = ?1",
+            )?
+            .query_row([delivery.key()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         tx.execute(
             "UPDATE deliveries SET state = ?2 WHERE position = ?1",
-            params![delivery, Code(DeliveryState::Failed)],
+            params![delivery.key(), Code(DeliveryState::Failed)],
         )?;
+        tx.no_longer_waiting(agent.no, delivery)?;
         let message = Position::from_key(message);
         let sent_at = Timestamp::from_millis(sent_at);
         let event = DeliveryFailed {
-            delivery_id: id_at(workspace.id, Position::from_key(delivery), sent_at),
+            delivery_id: id_at(workspace.id, delivery, sent_at),
             message_id: Some(id_at(workspace.id, message, sent_at)),
             message: None,
             agent: agent.lasting_identity(),

@@ -12,6 +12,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
 use super::codes::Code;
+use super::waiting::Fresh;
 use super::writer::Tx;
 use crate::error::{Error, Result, StorageError};
 use crate::store::position::Position;
@@ -34,6 +35,7 @@ pub(super) struct Directory {
     conversations: HashMap<(u32, RoomKey), RoomNo>,
     threads: HashMap<Position, Arc<Vec<AgentNo>>>,
     waiting: HashMap<AgentNo, u32>,
+    pub(super) fresh: Fresh,
 }
 
 /// What makes a conversation the one it is: its kind and its members.
@@ -235,13 +237,12 @@ impl Tx<'_> {
     }
 
     /// How many deliveries wait for an agent.
-    pub(super) fn waiting_for(&mut self, agent: AgentNo) -> Result<u32> {
+    pub(super) fn waiting_for(&mut self, workspace_no: u32, agent: AgentNo) -> Result<u32> {
         if let Some(known) = self.directory.waiting.get(&agent) {
             return Ok(*known);
         }
-        let count = self
-            .query("SELECT count(*) FROM deliveries WHERE agent = ?1 AND state < 4")?
-            .query_row([agent.0], |row| row.get(0))?;
+        let count = self.waiting_deliveries(workspace_no, agent)?.len();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         remember(&mut self.directory.waiting, agent, count);
         Ok(count)
     }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::directory::to_json;
 use super::messages::{delivery_digest, message_digest};
 use super::writer::Tx;
+use crate::environment::Random;
 use crate::error::{Result, StorageError};
 use crate::store::chain::{GENESIS, Hash, Header, PayloadDigest, Salt, link};
 use crate::store::live::{Entry, EntryContent};
@@ -51,6 +52,23 @@ pub(super) struct Head {
 pub(super) struct Heads {
     known: HashMap<u32, Head>,
     before: Vec<(u32, Head)>,
+    salts: Salts,
+}
+
+/// Salts, made many at a time: asking the system for each costs as much as hashing with it.
+#[derive(Default)]
+struct Salts(Vec<Salt>);
+
+impl Salts {
+    fn next(&mut self, random: &dyn Random) -> Salt {
+        if let Some(salt) = self.0.pop() {
+            return salt;
+        }
+        let mut bytes = [[0; 16]; 64];
+        random.fill(bytes.as_flattened_mut());
+        self.0.extend(bytes);
+        self.0.pop().unwrap_or_default()
+    }
 }
 
 impl Heads {
@@ -269,10 +287,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn salt(&self) -> Salt {
-        let mut salt = Salt::default();
-        self.random.fill(&mut salt);
-        salt
+    fn salt(&mut self) -> Salt {
+        self.heads.salts.next(self.random)
     }
 
     fn append(&mut self, workspace: &WorkspaceRow, row: NewRow<'_>) -> Result<Position> {

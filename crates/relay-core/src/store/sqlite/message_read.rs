@@ -446,19 +446,20 @@ pub(super) fn delivery(
         .ok_or_else(unknown)
 }
 
-/// One recipient's delivery of a message. A message's deliveries lie side by side in the order of their
+/// One recipient's delivery of a message, given the first and the number of them. A message's deliveries lie side by side in the order of their
 /// agents, so that a channel of thousands costs a dozen steps.
 pub(super) fn delivery_to(
     connection: &Connection,
-    full: &FullMessage,
+    first: Position,
+    recipients: u64,
     agent: AgentNo,
 ) -> Result<Option<(Position, DeliveryState, DeliveryReason)>> {
     let mut statement = connection
         .prepare_cached("SELECT agent, state, reason FROM deliveries WHERE position = ?1")?;
-    let (mut low, mut high) = (0, full.recipients);
+    let (mut low, mut high) = (0, recipients);
     while low < high {
         let middle = u64::midpoint(low, high);
-        let position = full.first_delivery().plus(middle);
+        let position = first.plus(middle);
         let (found, state, reason) = statement.query_row([position.key()], |row| {
             Ok((
                 AgentNo(row.get(0)?),

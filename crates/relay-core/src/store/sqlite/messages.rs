@@ -287,6 +287,7 @@ fn insert_deliveries(
         .deadline
         .unwrap_or_else(|| new.at.plus_millis(default_deadline));
     let mut recipients = Vec::with_capacity(chosen.len());
+    let mut waiting = Vec::with_capacity(chosen.len());
     for (at, (agent, reason)) in (0..).zip(chosen) {
         let problem = queue_problem(tx, workspace, *agent)?;
         let state = if problem.is_some() {
@@ -313,9 +314,11 @@ fn insert_deliveries(
         )?;
         if problem.is_none() {
             tx.directory.more_waiting(*agent);
+            waiting.push((*agent, first.plus(at)));
         }
         recipients.push((tx.agent_by_no(*agent)?, problem));
     }
+    tx.now_waiting(workspace.no, &waiting)?;
     Ok(recipients)
 }
 
@@ -326,7 +329,7 @@ fn queue_problem(
     agent: AgentNo,
 ) -> Result<Option<Box<Problem>>> {
     let limit = workspace.policy.queue_limit;
-    let waiting = tx.waiting_for(agent)?;
+    let waiting = tx.waiting_for(workspace.no, agent)?;
     if waiting < limit {
         return Ok(None);
     }

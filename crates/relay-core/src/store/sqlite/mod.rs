@@ -21,6 +21,7 @@ mod readers;
 mod reading;
 mod search;
 mod targets;
+mod waiting;
 mod workspaces;
 mod writer;
 

@@ -13,13 +13,13 @@ use rusqlite::{Connection, params};
 
 use super::channels::page_of;
 use super::directory::{ROOM_COLUMNS, read_room};
-use super::message_read::{
-    FullMessage, SELECT_MESSAGE, cursor, delivery_to, load, reactions, read_message,
-};
+use super::message_read::{FullMessage, cursor, delivery_to, full_at, load, reactions};
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at};
-use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
+use crate::store::records::{
+    AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow, events_before_deliveries,
+};
 use crate::store::requests::{PageRequest, ReactionRequest, ReadMark, Viewer};
 
 pub(super) fn react(tx: &mut Tx<'_>, request: &ReactionRequest) -> Result<Vec<Reaction>> {
@@ -134,6 +134,8 @@ fn shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
 }
 
 /// What an agent has not read. Replies count where the agent takes part in the thread.
+///
+/// Everything unread is counted, but only the messages that the page shows are put together.
 pub(super) fn inbox(
     connection: &Connection,
     workspace: &WorkspaceRow,
@@ -148,74 +150,95 @@ pub(super) fn inbox(
         unread: 0,
         more: false,
     };
+    let mut found = Vec::new();
     for shelf in shelves(connection, agent)? {
-        let unread = unread(connection, workspace, agent, &shelf)?;
+        let unread = unread(connection, agent, &shelf)?;
         inbox.more |= unread.len() == UNREAD_COUNTED;
         count(connection, agent, &shelf.room, &unread, &mut inbox)?;
-        inbox.items.extend(unread);
+        found.extend(unread);
     }
-    inbox.items.sort_by_key(|item| item.message.id);
-    inbox.more |= inbox.items.len() > limit;
-    inbox.items.truncate(limit);
+    inbox.more |= found.len() > limit;
+    found.sort_unstable_by_key(|unread| unread.position);
+    found.truncate(limit);
+    inbox.items = found
+        .iter()
+        .map(|unread| item(connection, workspace, agent, unread.position))
+        .collect::<Result<_>>()?;
     Ok(inbox)
 }
 
-fn unread(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    agent: AgentNo,
-    shelf: &Shelf,
-) -> Result<Vec<InboxItem>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "{SELECT_MESSAGE} WHERE m.room = ?1 AND m.position > ?2 AND m.author IS NOT ?3
-         ORDER BY m.position LIMIT ?4"
-    ))?;
+/// A message that was not read, as far as counting needs to know it.
+struct Unread {
+    position: Position,
+    is_mention: bool,
+}
+
+fn unread(connection: &Connection, agent: AgentNo, shelf: &Shelf) -> Result<Vec<Unread>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT position, thread IS NOT NULL, extra IS NOT NULL, recipients FROM messages
+         WHERE room = ?1 AND position > ?2 AND author IS NOT ?3 ORDER BY position LIMIT ?4",
+    )?;
     let mut rows = statement.query(params![
         shelf.room.no.0,
         shelf.read_to,
         agent.0,
         UNREAD_COUNTED
     ])?;
-    let mut items = Vec::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let full = read_message(workspace.id, row)?;
-        match delivery_to(connection, &full, agent)? {
-            Some((position, state, reason)) => items.push(InboxItem {
-                delivery_id: Some(id_at(workspace.id, position, full.message.created_at)),
-                state: Some(state),
-                reason,
-                message: full.message,
-            }),
-            // Somebody else's thread.
-            None if full.parent.is_some() => {}
-            None => items.push(InboxItem {
-                delivery_id: None,
-                state: None,
-                reason: DeliveryReason::Message,
-                message: full.message,
-            }),
+        let position = Position::from_key(row.get(0)?);
+        let (is_reply, may_mention): (bool, bool) = (row.get(1)?, row.get(2)?);
+        // Only replies may be somebody else's, and only messages with mentions may be for this agent.
+        let delivery = if is_reply || may_mention {
+            let first = position.plus(events_before_deliveries(&shelf.room, is_reply));
+            delivery_to(connection, first, row.get(3)?, agent)?
+        } else {
+            None
+        };
+        if delivery.is_none() && is_reply {
+            continue;
         }
+        let is_mention = delivery.is_some_and(|(_, _, reason)| reason == DeliveryReason::Mention);
+        found.push(Unread {
+            position,
+            is_mention,
+        });
     }
-    Ok(items)
+    Ok(found)
+}
+
+fn item(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    agent: AgentNo,
+    position: Position,
+) -> Result<InboxItem> {
+    let full = full_at(connection, workspace.id, position)?;
+    let delivery = delivery_to(connection, full.first_delivery(), full.recipients, agent)?;
+    Ok(InboxItem {
+        delivery_id: delivery
+            .map(|(position, _, _)| id_at(workspace.id, position, full.message.created_at)),
+        state: delivery.map(|(_, state, _)| state),
+        // Without a delivery it was sent before the agent could get one, to the whole room.
+        reason: delivery.map_or(DeliveryReason::Message, |(_, _, reason)| reason),
+        message: full.message,
+    })
 }
 
 fn count(
     connection: &Connection,
     agent: AgentNo,
     room: &RoomRow,
-    unread: &[InboxItem],
+    unread: &[Unread],
     inbox: &mut Inbox,
 ) -> Result<()> {
     if unread.is_empty() {
         return Ok(());
     }
-    let mentions = unread
-        .iter()
-        .filter(|item| item.reason == DeliveryReason::Mention)
-        .count() as u64;
-    inbox.mentions += mentions;
-    inbox.unread += unread.len() as u64;
+    let mentions = unread.iter().filter(|unread| unread.is_mention).count() as u64;
     let unread = unread.len() as u64;
+    inbox.mentions += mentions;
+    inbox.unread += unread;
     if room.kind == RoomKind::Channel {
         inbox.channels.push(InboxChannel {
             channel: room.name.clone(),

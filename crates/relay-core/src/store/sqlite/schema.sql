@@ -107,7 +107,17 @@ CREATE TABLE deliveries (
     generation      INTEGER NOT NULL,
     error           TEXT
 ) STRICT;
-CREATE INDEX deliveries_waiting ON deliveries (agent, position) WHERE state < 4;
+
+-- Deliveries that are not finished, up to the workspace's mark; newer ones are found in `deliveries`.
+CREATE TABLE waiting (
+    agent       INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (agent, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE waiting_marks (
+    workspace   INTEGER PRIMARY KEY,
+    position    INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE reactions (
     message     INTEGER NOT NULL,
