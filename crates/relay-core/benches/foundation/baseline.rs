@@ -57,6 +57,11 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
         .execute(params![position, at, room, number % 64, text(number as usize)])
         .unwrap();
     connection
+        .prepare_cached("INSERT INTO room_messages (room, position) VALUES (?1, ?2)")
+        .unwrap()
+        .execute([room, position])
+        .unwrap();
+    connection
         .prepare_cached(
             "INSERT INTO deliveries (position, message, agent, state, mode, allow_downgrade,
                                      priority, reason, deadline, generation, error)
@@ -69,6 +74,11 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
             number % receivers,
             at + 604_800_000
         ])
+        .unwrap();
+    connection
+        .prepare_cached("INSERT INTO waiting (agent, position) VALUES (?1, ?2)")
+        .unwrap()
+        .execute([number % receivers, position + 2])
         .unwrap();
     connection
         .prepare_cached(

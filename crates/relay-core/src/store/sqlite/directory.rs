@@ -12,6 +12,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
 use super::codes::Code;
+use super::room_index::Fill;
 use super::waiting::Fresh;
 use super::writer::Tx;
 use crate::error::{Error, Result, StorageError};
@@ -36,6 +37,7 @@ pub(super) struct Directory {
     threads: HashMap<Position, Arc<Vec<AgentNo>>>,
     waiting: HashMap<AgentNo, u32>,
     pub(super) fresh: Fresh,
+    pub(super) room_fill: Fill,
 }
 
 /// What makes a conversation the one it is: its kind and its members.

@@ -15,6 +15,7 @@ use super::channels::{page_of, require};
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
 use super::log::bounds;
+use super::room_index;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at, place_of};
 use crate::store::records::{
@@ -276,17 +277,24 @@ pub(super) fn list(
     room: RoomNo,
     page: &PageRequest,
 ) -> Result<Page<MessageView>> {
-    let before = match cursor(page)? {
-        Some(seq) => Position::new(workspace.no, seq).key(),
-        None => bounds(workspace.no).1,
+    let mut before = match cursor(page)? {
+        Some(seq) => Position::new(workspace.no, seq),
+        None => Position::from_key(bounds(workspace.no).1),
     };
-    let messages = collect(
-        connection,
-        workspace.id,
-        "WHERE m.room = ?1 AND m.position < ?2 AND m.thread IS NULL
-         ORDER BY m.position DESC LIMIT ?3",
-        params![room.0, before, page.limit + 1],
-    )?;
+    let wanted = page.limit + 1;
+    let mut messages = Vec::new();
+    while messages.len() < wanted {
+        let positions = room_index::newest(connection, room, before, wanted)?;
+        let Some(last) = positions.last() else { break };
+        before = *last;
+        for position in positions {
+            let full = full_at(connection, workspace.id, position)?;
+            if full.parent.is_none() {
+                messages.push(full);
+            }
+        }
+    }
+    messages.truncate(wanted);
     viewed_page(connection, messages, page.limit)
 }
 

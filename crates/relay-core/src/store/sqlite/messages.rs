@@ -268,6 +268,7 @@ fn insert_message(
             extra
         ],
     )?;
+    tx.index_message(target.room.no, position)?;
     if let (Some(parent), Some(author)) = (parent, author.no()) {
         tx.directory.joined_thread(parent.thread, author);
     }

@@ -19,6 +19,7 @@ mod message_read;
 mod messages;
 mod readers;
 mod reading;
+mod room_index;
 mod search;
 mod targets;
 mod waiting;

@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 use super::channels::page_of;
 use super::directory::{ROOM_COLUMNS, read_room};
 use super::message_read::{FullMessage, cursor, delivery_to, full_at, load, reactions};
+use super::room_index;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at};
@@ -114,20 +115,33 @@ pub(super) fn mark_read(tx: &mut Tx<'_>, mark: &ReadMark) -> Result<()> {
 /// One room of an agent and how far it has read there.
 struct Shelf {
     room: RoomRow,
-    read_to: i64,
+    read_to: Position,
 }
 
+/// The rooms of an agent where something was said since it last read.
 fn shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
+    let mut shelves = all_shelves(connection, agent)?;
+    let mut result = Ok(());
+    shelves.retain(|shelf| match room_index::last(connection, shelf.room.no) {
+        Ok(last) => last.is_some_and(|last| last > shelf.read_to),
+        Err(error) => {
+            result = Err(error);
+            false
+        }
+    });
+    result.map(|()| shelves)
+}
+
+fn all_shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
     Ok(connection
         .prepare_cached(&format!(
             "SELECT {ROOM_COLUMNS}, m.read_to FROM members m JOIN rooms r ON r.no = m.room
-             WHERE m.agent = ?1 AND EXISTS
-                 (SELECT 1 FROM messages x WHERE x.room = m.room AND x.position > m.read_to)"
+             WHERE m.agent = ?1"
         ))?
         .query_map([agent.0], |row| {
             Ok(Shelf {
                 room: read_room(row)?,
-                read_to: row.get(5)?,
+                read_to: Position::from_key(row.get(5)?),
             })
         })?
         .collect::<rusqlite::Result<_>>()?)
@@ -175,23 +189,22 @@ struct Unread {
 
 fn unread(connection: &Connection, agent: AgentNo, shelf: &Shelf) -> Result<Vec<Unread>> {
     let mut statement = connection.prepare_cached(
-        "SELECT position, thread IS NOT NULL, extra IS NOT NULL, recipients FROM messages
-         WHERE room = ?1 AND position > ?2 AND author IS NOT ?3 ORDER BY position LIMIT ?4",
+        "SELECT author IS ?2, thread IS NOT NULL, extra IS NOT NULL, recipients
+         FROM messages WHERE position = ?1",
     )?;
-    let mut rows = statement.query(params![
-        shelf.room.no.0,
-        shelf.read_to,
-        agent.0,
-        UNREAD_COUNTED
-    ])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let position = Position::from_key(row.get(0)?);
-        let (is_reply, may_mention): (bool, bool) = (row.get(1)?, row.get(2)?);
+    for position in room_index::oldest(connection, shelf.room.no, shelf.read_to, UNREAD_COUNTED)? {
+        let (own, is_reply, may_mention, recipients): (bool, bool, bool, u64) = statement
+            .query_row([position.key(), agent.0], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?;
+        if own {
+            continue;
+        }
         // Only replies may be somebody else's, and only messages with mentions may be for this agent.
         let delivery = if is_reply || may_mention {
             let first = position.plus(events_before_deliveries(&shelf.room, is_reply));
-            delivery_to(connection, first, row.get(3)?, agent)?
+            delivery_to(connection, first, recipients, agent)?
         } else {
             None
         };
@@ -275,47 +288,42 @@ pub(super) fn conversations(
     agent: AgentNo,
     page: &PageRequest,
 ) -> Result<Page<Conversation>> {
-    let before = cursor(page)?.map_or(i64::MAX, |seq| Position::new(workspace.no, seq).key());
-    let mut statement = connection.prepare_cached(
-        "SELECT r.no, r.id, x.position, x.at,
-                (SELECT count(*) FROM (SELECT 1 FROM messages u WHERE u.room = r.no
-                     AND u.position > m.read_to AND u.author IS NOT ?1 LIMIT ?4))
-         FROM members m JOIN rooms r ON r.no = m.room
-         JOIN messages x ON x.position = (SELECT max(position) FROM messages WHERE room = r.no)
-         WHERE m.agent = ?1 AND r.kind <> 0 AND x.position < ?2
-         ORDER BY x.position DESC LIMIT ?3",
-    )?;
-    let found: Vec<(RoomNo, Position, Conversation)> = statement
-        .query_map(
-            params![agent.0, before, page.limit + 1, UNREAD_COUNTED],
-            |row| {
-                let conversation = Conversation {
-                    conversation_id: ConversationId::from_uuid(super::directory::uuid_of(
-                        row.get(1)?,
-                    )),
-                    participants: Vec::new(),
-                    last_message_at: Some(Timestamp::from_millis(row.get(3)?)),
-                    unread: row.get(4)?,
-                };
-                Ok((
-                    RoomNo(row.get(0)?),
-                    Position::from_key(row.get(2)?),
-                    conversation,
-                ))
-            },
-        )?
-        .collect::<rusqlite::Result<_>>()?;
-    let Page { items, next_cursor } = page_of(found, page.limit, |(_, position, _)| {
-        position.seq().to_string()
-    });
+    let before = cursor(page)?.map(|seq| Position::new(workspace.no, seq));
+    let mut found = Vec::new();
+    for shelf in all_shelves(connection, agent)? {
+        if shelf.room.kind == RoomKind::Channel {
+            continue;
+        }
+        if let Some(last) = room_index::last(connection, shelf.room.no)?
+            && before.is_none_or(|before| last < before)
+        {
+            found.push((last, shelf));
+        }
+    }
+    found.sort_unstable_by_key(|(last, _)| std::cmp::Reverse(*last));
+    found.truncate(page.limit + 1);
+    let Page { items, next_cursor } =
+        page_of(found, page.limit, |(last, _)| last.seq().to_string());
     let items = items
         .into_iter()
-        .map(|(room, _, conversation)| {
-            Ok(Conversation {
-                participants: names(connection, room, None)?,
-                ..conversation
-            })
-        })
+        .map(|(last, shelf)| conversation(connection, agent, last, &shelf))
         .collect::<Result<_>>()?;
     Ok(Page { items, next_cursor })
+}
+
+fn conversation(
+    connection: &Connection,
+    agent: AgentNo,
+    last: Position,
+    shelf: &Shelf,
+) -> Result<Conversation> {
+    let last_at = connection
+        .prepare_cached("SELECT at FROM messages WHERE position = ?1")?
+        .query_row([last.key()], |row| row.get(0))?;
+    Ok(Conversation {
+        conversation_id: ConversationId::from_uuid(shelf.room.id),
+        participants: names(connection, shelf.room.no, None)?,
+        last_message_at: Some(Timestamp::from_millis(last_at)),
+        unread: unread(connection, agent, shelf)?.len() as u64,
+    })
 }

@@ -79,8 +79,24 @@ CREATE TABLE messages (
     version_at  INTEGER,
     version_position INTEGER
 ) STRICT;
-CREATE INDEX messages_by_room ON messages (room, position);
 CREATE INDEX messages_by_thread ON messages (thread, position) WHERE thread IS NOT NULL;
+
+-- Which messages are in a room: three levels of one index, see room_index.rs.
+CREATE TABLE room_new (
+    room        INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (room, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE room_recent (
+    room        INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (room, position)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE room_messages (
+    room        INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (room, position)
+) STRICT, WITHOUT ROWID;
 
 -- Keyed by the log position at which the version was written.
 CREATE TABLE message_versions (
