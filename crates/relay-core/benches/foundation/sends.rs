@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Effort;
 use crate::baseline;
 use crate::measure::{Latencies, Others, cpu, median, range};
-use crate::world::{World, directory};
+use crate::world::{PEERS, World, directory};
 
 const SENDERS: [usize; 4] = [1, 8, 64, 256];
 
@@ -118,7 +118,7 @@ fn round(senders: usize, sends: usize) -> (Round, u64) {
     let round = runtime.block_on(async {
         let world = Arc::new(World::create(scratch.path(), senders, RECEIVERS).await);
         // Conversations exist and caches are warm, as in a server that has run for a while.
-        send_all(&world, senders, senders * 4).await;
+        send_all(&world, senders, senders * PEERS).await;
         let (begun, cpu_before) = (Instant::now(), cpu());
         let latencies = send_all(&world, senders, sends).await;
         Round {

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// Bytes of text in a message.
 pub(crate) const TEXT_BYTES: usize = 256;
 
+/// How many receivers each sender talks to.
+pub(crate) const PEERS: usize = 16;
+
 pub(crate) struct World {
     pub(crate) engine: Arc<Engine>,
     pub(crate) senders: Vec<Caller>,
@@ -80,10 +83,11 @@ impl World {
         self.first.store(number, Ordering::Relaxed);
     }
 
-    /// The message with this number.
+    /// The message with this number. Each sender talks to [`PEERS`] receivers in turn.
     pub(crate) fn message(&self, number: usize) -> SendMessage {
         let number = number + self.first.load(Ordering::Relaxed);
-        let receiver = &self.receivers[number % self.receivers.len()];
+        let (sender, turn) = (number % self.senders.len(), number / self.senders.len() % PEERS);
+        let receiver = &self.receivers[(sender * 3 + turn * 29) % self.receivers.len()];
         SendMessage::text(SendTarget::Agent(receiver.clone()), text(number))
     }
 }
