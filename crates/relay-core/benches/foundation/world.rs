@@ -86,7 +86,10 @@ impl World {
     /// The message with this number. Each sender talks to [`PEERS`] receivers in turn.
     pub(crate) fn message(&self, number: usize) -> SendMessage {
         let number = number + self.first.load(Ordering::Relaxed);
-        let (sender, turn) = (number % self.senders.len(), number / self.senders.len() % PEERS);
+        let (sender, turn) = (
+            number % self.senders.len(),
+            number / self.senders.len() % PEERS,
+        );
         let receiver = &self.receivers[(sender * 3 + turn * 29) % self.receivers.len()];
         SendMessage::text(SendTarget::Agent(receiver.clone()), text(number))
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags};
 
 use crate::error::{Error, StorageError};
@@ -82,6 +83,8 @@ impl SqliteOptions {
             None => Connection::open_with_flags(&self.path, flags)?,
         };
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        // Else SQLite compiles a cached statement again whenever a bound value might change its plan.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(256);
         Ok(connection)
     }

@@ -17,7 +17,7 @@ use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
 use super::log::bounds;
 use super::room_index;
 use crate::error::{Error, Result};
-use crate::store::position::{Position, id_at, place_of};
+use crate::store::position::{Position, SEQ_MAX, id_at, place_of};
 use crate::store::records::{
     AgentNo, DeliveryRow, Extra, MessageParts, RoomKind, RoomNo, RoomRow, WorkspaceRow,
     events_before_deliveries, system_author,
@@ -350,10 +350,13 @@ pub(super) fn cursor(page: &PageRequest) -> Result<Option<u64>> {
     let Some(text) = &page.cursor else {
         return Ok(None);
     };
-    text.parse().map(Some).map_err(|_| Error::BadCursor {
-        expected: "the nextCursor of an earlier page".to_owned(),
-        found: text.clone(),
-    })
+    match text.parse() {
+        Ok(seq) if seq <= SEQ_MAX => Ok(Some(seq)),
+        _ => Err(Error::BadCursor {
+            expected: "the nextCursor of an earlier page".to_owned(),
+            found: text.clone(),
+        }),
+    }
 }
 
 pub(super) fn readers(connection: &Connection, full: &FullMessage) -> Result<Vec<Reader>> {
