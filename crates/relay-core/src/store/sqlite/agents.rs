@@ -27,7 +27,7 @@ use relay_protocol::limits::TOKEN_GRACE_MS;
 /// The reason of deliveries that fail because their agent is gone.
 const AGENT_RELEASED: &str = "agent_released";
 
-pub(super) fn register(tx: &mut Tx<'_>, new: NewAgent) -> Result<Arc<AgentRow>> {
+pub(super) fn register(tx: &mut Tx<'_>, new: &NewAgent) -> Result<Arc<AgentRow>> {
     let workspace = tx.workspace(new.workspace_no)?;
     match tx.find_agent(workspace.no, &new.name)? {
         Some(holder) if new.adopt => adopt(tx, &workspace, &holder, new),
@@ -35,7 +35,7 @@ pub(super) fn register(tx: &mut Tx<'_>, new: NewAgent) -> Result<Arc<AgentRow>> 
             what: Noun::Agent,
             name: holder.name.clone(),
         }),
-        None => create(tx, &workspace, &new),
+        None => create(tx, &workspace, new),
     }
 }
 
@@ -75,11 +75,11 @@ fn adopt(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     holder: &Arc<AgentRow>,
-    new: NewAgent,
+    new: &NewAgent,
 ) -> Result<Arc<AgentRow>> {
     let at = new.token.at;
-    if let Some(metadata) = new.metadata {
-        set_metadata(tx, holder, &to_json(&metadata)?)?;
+    if let Some(metadata) = &new.metadata {
+        set_metadata(tx, holder, &to_json(metadata)?)?;
     }
     let agent = tx.agent_called(workspace.no, &holder.name)?;
     let event = AgentEvent {

@@ -41,13 +41,13 @@ pub(super) fn attach(
     author: &Speaker,
     room: &RoomRow,
     message: Position,
-    contents: Vec<NewContent>,
+    contents: &[NewContent],
 ) -> Result<Vec<Attachment>> {
     let mut attached = Vec::with_capacity(contents.len());
     for content in contents {
         let (no, reference) = match content {
-            NewContent::Inline(new) => (insert(tx, &new)?, new.reference()),
-            NewContent::Uploaded(id) => uploaded(tx, author, message, id)?,
+            NewContent::Inline(new) => (insert(tx, new)?, new.reference()),
+            NewContent::Uploaded(id) => uploaded(tx, author, message, *id)?,
         };
         tx.execute(
             "INSERT OR IGNORE INTO attachment_uses (attachment, message, room) VALUES (?1, ?2, ?3)",

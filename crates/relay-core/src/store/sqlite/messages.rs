@@ -41,16 +41,16 @@ pub(super) fn delivery_digest(digest: &mut PayloadDigest, agent: AgentNo) {
 }
 
 /// Stores a message with its deliveries and events.
-pub(super) fn send(tx: &mut Tx<'_>, new: NewMessage) -> Result<Arc<SendRecord>> {
+pub(super) fn send(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Arc<SendRecord>> {
     let workspace = tx.workspace(new.workspace_no)?;
-    if let Some(first) = replay(tx, &workspace, &new)? {
+    if let Some(first) = replay(tx, &workspace, new)? {
         return Ok(first);
     }
     let author = Speaker::find(tx, &new.author)?;
-    let target = tx.resolve(&workspace, &author, &new)?;
+    let target = tx.resolve(&workspace, &author, new)?;
     let members = tx.members_of(target.room.no)?;
     let mut notices = Vec::new();
-    let mentioned = mentioned(tx, &workspace, &members, &new, &mut notices)?;
+    let mentioned = mentioned(tx, &workspace, &members, new, &mut notices)?;
     let thread = target.parent.as_ref().map(|parent| parent.thread);
     let participants = thread
         .map(|root| tx.thread_participants(root))
@@ -62,7 +62,7 @@ pub(super) fn send(tx: &mut Tx<'_>, new: NewMessage) -> Result<Arc<SendRecord>> 
         thread: participants.as_ref().map(|all| all.as_slice()),
         mentioned: &mentioned.iter().map(|agent| agent.no).collect::<Vec<_>>(),
     });
-    add_general_notices(&new, &target, chosen.is_empty(), &mut notices);
+    add_general_notices(new, &target, chosen.is_empty(), &mut notices);
     write(
         tx,
         &workspace,
@@ -155,8 +155,8 @@ fn add_general_notices(new: &NewMessage, target: &Target, nobody: bool, notices:
 }
 
 /// A send about which everything is decided.
-struct Draft {
-    new: NewMessage,
+struct Draft<'a> {
+    new: &'a NewMessage,
     author: Speaker,
     target: Target,
     mentioned: Vec<Arc<AgentRow>>,
@@ -164,9 +164,9 @@ struct Draft {
     notices: Vec<Notice>,
 }
 
-fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<SendRecord>> {
+fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<Arc<SendRecord>> {
     let Draft {
-        mut new,
+        new,
         author,
         target,
         mentioned,
@@ -174,11 +174,10 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<
         notices,
     } = draft;
     let position = tx.next_position(workspace.no)?;
-    let contents = std::mem::take(&mut new.attachments);
     let extra = Extra {
-        attachments: attachments::attach(tx, &author, &target.room, position, contents)?,
+        attachments: attachments::attach(tx, &author, &target.room, position, &new.attachments)?,
         mentions: mentioned.iter().map(|agent| agent.name.clone()).collect(),
-        metadata: new.metadata.take(),
+        metadata: new.metadata.clone(),
     };
     let stored_extra = (extra != Extra::default())
         .then(|| to_json(&extra))
@@ -196,7 +195,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<
         chosen.len(),
         stored_extra.as_deref(),
     )?;
-    let recipients = insert_deliveries(tx, workspace, &new, position, first_delivery, &chosen)?;
+    let recipients = insert_deliveries(tx, workspace, new, position, first_delivery, &chosen)?;
     let numbers: Vec<AgentNo> = chosen.iter().map(|(agent, _)| *agent).collect();
     let room = target.room.clone();
     let record = Arc::new(SendRecord {
@@ -212,7 +211,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<
             .as_ref()
             .map(|parent| (parent.position, parent.at)),
         room: target.room,
-        text: new.text,
+        text: new.text.clone(),
         extra,
         mode: new.mode,
         recipients,

@@ -192,7 +192,8 @@ impl Store for SqliteStore {
     }
 
     fn update_workspace(&self, change: WorkspaceChange) -> Reply<Arc<WorkspaceRow>> {
-        self.writer.submit(move |tx| workspaces::update(tx, change))
+        self.writer
+            .submit(move |tx| workspaces::update(tx, &change))
     }
 
     fn workspace(&self, id: WorkspaceId) -> Reply<Option<Arc<WorkspaceRow>>> {
@@ -209,7 +210,7 @@ impl Store for SqliteStore {
     }
 
     fn register_agent(&self, new: NewAgent) -> Reply<Arc<AgentRow>> {
-        self.writer.submit(move |tx| agents::register(tx, new))
+        self.writer.submit(move |tx| agents::register(tx, &new))
     }
 
     fn update_agent(&self, change: AgentChange) -> Reply<Arc<AgentRow>> {
@@ -268,7 +269,7 @@ impl Store for SqliteStore {
 
     fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>> {
         self.search.soon();
-        self.writer.submit(move |tx| messages::send(tx, new))
+        self.writer.submit(move |tx| messages::send(tx, &new))
     }
 
     fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>> {

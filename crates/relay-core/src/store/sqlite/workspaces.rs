@@ -70,13 +70,16 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewWorkspace) -> Result<Arc<Workspac
     Ok(workspace)
 }
 
-pub(super) fn update(tx: &mut Tx<'_>, change: WorkspaceChange) -> Result<Arc<WorkspaceRow>> {
+pub(super) fn update(tx: &mut Tx<'_>, change: &WorkspaceChange) -> Result<Arc<WorkspaceRow>> {
     let old = tx.workspace(change.workspace_no)?;
-    let policy = match change.policy {
-        Some(patch) => old.policy.patched(patch).map_err(Error::BadPolicy)?,
+    let policy = match &change.policy {
+        Some(patch) => old
+            .policy
+            .patched(patch.clone())
+            .map_err(Error::BadPolicy)?,
         None => old.policy.clone(),
     };
-    let name = change.name.unwrap_or_else(|| old.name.clone());
+    let name = change.name.clone().unwrap_or_else(|| old.name.clone());
     tx.execute(
         "UPDATE workspaces SET name = ?2, policy = ?3 WHERE no = ?1",
         params![old.no, name, to_json(&policy)?],

@@ -1,9 +1,12 @@
 //! The one thread that writes, with group commit.
 //!
-//! Whatever is queued goes into one transaction. Each change is a savepoint, opened by its first write,
-//! so that one that is refused harms no other. Nobody is answered, and nothing is announced, before the
-//! commit is on disk. When a commit fails, every change in it is answered with that failure and nothing
-//! of it is kept, in the database or in memory.
+//! Whatever is queued goes into one transaction. A change that is refused before it has written anything,
+//! as nearly all refusals are, costs the others nothing. When one fails half-way, the transaction is
+//! rolled back and the same changes are made once more, each in a savepoint of its own, so that only
+//! that one is undone: savepoints copy every page they touch, so they are for this case alone.
+//!
+//! Nobody is answered, and nothing is announced, before the commit is on disk. When a commit fails, every
+//! change in it is answered with that failure and nothing of it is kept, in the database or in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,17 +37,17 @@ pub(super) struct Tx<'w> {
     pub(super) heads: &'w mut Heads,
     pub(super) random: &'w dyn Random,
     entries: &'w mut Vec<Arc<Entry>>,
-    savepoint: Savepoint,
+    mode: Mode,
+    wrote: bool,
 }
 
+/// How a change is kept apart from the others of its transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Savepoint {
-    /// Opened by the first write.
-    NotYet,
-    /// Open.
-    Open,
-    /// Not needed: the change is alone in its transaction.
-    Transaction { wrote: bool },
+enum Mode {
+    /// Not at all: if it fails half-way, the whole transaction is made again.
+    Together,
+    /// By a savepoint, opened by its first write.
+    Apart,
 }
 
 impl Tx<'_> {
@@ -71,30 +74,26 @@ impl Tx<'_> {
     }
 
     fn begin_writing(&mut self) -> Result<()> {
-        match &mut self.savepoint {
-            Savepoint::NotYet => {
-                self.connection
-                    .prepare_cached("SAVEPOINT change")?
-                    .execute([])?;
-                self.savepoint = Savepoint::Open;
-            }
-            Savepoint::Transaction { wrote } => *wrote = true,
-            Savepoint::Open => {}
+        if self.mode == Mode::Apart && !self.wrote {
+            self.connection
+                .prepare_cached("SAVEPOINT change")?
+                .execute([])?;
         }
+        self.wrote = true;
         Ok(())
     }
 }
 
 /// A change with its answer, without its type.
 trait Job: Send {
-    /// Makes the change; false when it was refused.
+    /// Makes the change; false when it was refused. It may be called once more after a rollback.
     fn run(&mut self, tx: &mut Tx<'_>) -> bool;
     /// Answers: with the change's own result, or with the failure of the commit.
     fn finish(self: Box<Self>, failure: Option<&Error>);
 }
 
 struct Change<T, F> {
-    work: Option<F>,
+    work: F,
     result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
@@ -102,13 +101,10 @@ struct Change<T, F> {
 impl<T, F> Job for Change<T, F>
 where
     T: Send,
-    F: FnOnce(&mut Tx<'_>) -> Result<T> + Send,
+    F: FnMut(&mut Tx<'_>) -> Result<T> + Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> bool {
-        let result = match self.work.take() {
-            Some(work) => work(tx),
-            None => Err(StorageError::Closed.into()),
-        };
+        let result = (self.work)(tx);
         let done = result.is_ok();
         self.result = Some(result);
         done
@@ -166,11 +162,11 @@ impl Writer {
     pub(super) fn submit<T, F>(&self, work: F) -> Reply<T>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
         let (reply, answer) = Reply::pending();
         let change = Box::new(Change {
-            work: Some(work),
+            work,
             result: None,
             reply,
         });
@@ -231,74 +227,59 @@ impl Actor {
         }
     }
 
-    /// Runs the batch in one transaction.
+    /// Makes all changes in one transaction.
     fn write(&mut self, batch: &mut [Box<dyn Job>], entries: &mut Vec<Arc<Entry>>) -> Result<()> {
-        self.parts
-            .connection
-            .prepare_cached("BEGIN IMMEDIATE")?
-            .execute([])?;
-        let alone = batch.len() == 1;
-        for job in batch {
-            self.run_one(job.as_mut(), alone, entries)?;
+        if !self.attempt(batch, entries, Mode::Together)? {
+            self.forget();
+            entries.clear();
+            self.attempt(batch, entries, Mode::Apart)?;
         }
-        self.parts
-            .connection
-            .prepare_cached("COMMIT")?
-            .execute([])?;
-        Ok(())
+        self.step("COMMIT")
     }
 
-    fn run_one(
+    /// Begins a transaction and makes the changes in it; false when one failed half-way.
+    fn attempt(
         &mut self,
-        job: &mut dyn Job,
-        alone: bool,
+        batch: &mut [Box<dyn Job>],
         entries: &mut Vec<Arc<Entry>>,
-    ) -> Result<()> {
-        let announced = entries.len();
-        self.heads.begin_change();
-        let connection = &self.parts.connection;
-        let mut tx = Tx {
-            connection,
-            directory: &mut self.directory,
-            heads: &mut self.heads,
-            random: &*self.parts.random,
-            entries,
-            savepoint: if alone {
-                Savepoint::Transaction { wrote: false }
-            } else {
-                Savepoint::NotYet
-            },
-        };
-        let done = job.run(&mut tx);
-        let savepoint = tx.savepoint;
-        if connection.is_autocommit() {
-            // SQLite itself has rolled the whole transaction back (disk full, out of memory).
-            return Err(
-                StorageError::Unavailable("the transaction was rolled back".to_owned()).into(),
-            );
+        mode: Mode,
+    ) -> Result<bool> {
+        self.step("BEGIN IMMEDIATE")?;
+        for job in batch {
+            let announced = entries.len();
+            self.heads.begin_change();
+            let mut tx = Tx {
+                connection: &self.parts.connection,
+                directory: &mut self.directory,
+                heads: &mut self.heads,
+                random: &*self.parts.random,
+                entries,
+                mode,
+                wrote: false,
+            };
+            let done = job.run(&mut tx);
+            let wrote = tx.wrote;
+            if self.parts.connection.is_autocommit() {
+                // SQLite itself has rolled the transaction back (disk full, out of memory).
+                let why = "the transaction was rolled back".to_owned();
+                return Err(StorageError::Unavailable(why).into());
+            }
+            match (done, wrote, mode) {
+                (_, false, _) | (true, true, Mode::Together) => {}
+                (false, true, Mode::Together) => return Ok(false),
+                (true, true, Mode::Apart) => self.step("RELEASE change")?,
+                (false, true, Mode::Apart) => {
+                    self.step("ROLLBACK TO change")?;
+                    self.step("RELEASE change")?;
+                    self.undo(entries, announced);
+                }
+            }
         }
-        match (done, savepoint) {
-            (true, Savepoint::Open) => {
-                connection.prepare_cached("RELEASE change")?.execute([])?;
-            }
-            (false, Savepoint::Open) => {
-                connection
-                    .prepare_cached("ROLLBACK TO change")?
-                    .execute([])?;
-                connection.prepare_cached("RELEASE change")?.execute([])?;
-                self.undo(entries, announced);
-            }
-            (false, Savepoint::Transaction { wrote: true }) => {
-                connection.prepare_cached("ROLLBACK")?.execute([])?;
-                self.undo(entries, announced);
-                // An empty transaction, so that the commit which follows has one to end.
-                self.parts
-                    .connection
-                    .prepare_cached("BEGIN IMMEDIATE")?
-                    .execute([])?;
-            }
-            _ => {}
-        }
+        Ok(true)
+    }
+
+    fn step(&self, sql: &str) -> Result<()> {
+        self.parts.connection.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
@@ -309,7 +290,7 @@ impl Actor {
         self.directory.forget();
     }
 
-    /// After a failed commit: nothing in memory may be ahead of the disk.
+    /// Ends the transaction without a trace: nothing in memory may be ahead of the disk.
     fn forget(&mut self) {
         if !self.parts.connection.is_autocommit() {
             let _ = self.parts.connection.execute_batch("ROLLBACK");
