@@ -37,7 +37,23 @@ pub(crate) fn range(values: &[f64]) -> (f64, f64) {
 
 /// Processor time that this process has used.
 pub(crate) fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_of(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default())
+}
+
+/// Processor time that the writer's thread has used.
+pub(crate) fn writer_cpu() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
+        .filter(|stat| stat.contains("(relay-writer)"))
+        .map(|stat| cpu_of(&stat))
+        .sum()
+}
+
+fn cpu_of(stat: &str) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = after_name
         .split_whitespace()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::baseline;
-use crate::measure::{Latencies, Others, cpu, median, range};
+use crate::measure::{Latencies, Others, cpu, median, range, writer_cpu};
 use crate::world::{PEERS, World, directory};
 
 const SENDERS: [usize; 4] = [1, 8, 64, 256];
@@ -19,6 +19,7 @@ struct Row {
     p50: Vec<f64>,
     p99: Vec<f64>,
     cpu: Vec<f64>,
+    writer: Vec<f64>,
 }
 
 /// Prints the table.
@@ -48,6 +49,8 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
             row.p99
                 .push(round.latencies.percentile(99.0).as_secs_f64() * 1e3);
             row.cpu.push(round.cpu.as_secs_f64() * 1e6 / sends as f64);
+            row.writer
+                .push(round.writer.as_secs_f64() * 1e6 / sends as f64);
             if *senders == 64 {
                 bytes.push(disk as f64 / sends as f64);
                 ratios.push(sends as f64 / round.wall.as_secs_f64() / top);
@@ -63,21 +66,22 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     .unwrap();
     writeln!(
         out,
-        "| senders | sends/s | min-max | p50 ms | p99 ms | CPU us/send |"
+        "| senders | sends/s | min-max | p50 ms | p99 ms | CPU us/send | of it the writer |"
     )
     .unwrap();
-    writeln!(out, "|---|---|---|---|---|---|").unwrap();
+    writeln!(out, "|---|---|---|---|---|---|---|").unwrap();
     for (senders, row) in SENDERS.iter().zip(&rows) {
         let (least, most) = range(&row.rate);
-        let (rate, p50, p99, cpu) = (
+        let (rate, p50, p99, cpu, writer) = (
             median(&row.rate),
             median(&row.p50),
             median(&row.p99),
             median(&row.cpu),
+            median(&row.writer),
         );
         writeln!(
             out,
-            "| {senders} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} |"
+            "| {senders} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} | {writer:.1} |"
         )
         .unwrap();
     }
@@ -88,7 +92,7 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
         let (least, most) = range(rates);
         writeln!(
             out,
-            "| {name} | {:.0} | {least:.0}-{most:.0} | | | |",
+            "| {name} | {:.0} | {least:.0}-{most:.0} | | | | |",
             median(rates)
         )
         .unwrap();
@@ -107,6 +111,7 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
 struct Round {
     wall: Duration,
     cpu: Duration,
+    writer: Duration,
     latencies: Latencies,
 }
 
@@ -119,11 +124,12 @@ fn round(senders: usize, sends: usize) -> (Round, u64) {
         let world = Arc::new(World::create(scratch.path(), senders, RECEIVERS).await);
         // Conversations exist and caches are warm, as in a server that has run for a while.
         send_all(&world, senders, senders * PEERS).await;
-        let (begun, cpu_before) = (Instant::now(), cpu());
+        let (begun, cpu_before, writer_before) = (Instant::now(), cpu(), writer_cpu());
         let latencies = send_all(&world, senders, sends).await;
         Round {
             wall: begun.elapsed(),
             cpu: cpu() - cpu_before,
+            writer: writer_cpu() - writer_before,
             latencies: Latencies::new(latencies),
         }
     });
