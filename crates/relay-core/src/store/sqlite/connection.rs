@@ -1,13 +1,15 @@
 //! Opening SQLite connections, and what their errors mean.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags};
 
 use crate::error::{Error, StorageError};
 
 /// Where and how the database is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SqliteOptions {
     /// The database file; created if there is none.
     pub path: PathBuf,
@@ -15,6 +17,29 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// The SQLite VFS to use, for tests that take the power away.
     pub vfs: Option<String>,
+    /// Called once with the connection that writes, after the tables are there and before the first
+    /// change, for tests that install triggers.
+    pub on_writer: Option<WriterHook>,
+}
+
+/// See [`SqliteOptions::on_writer`].
+pub type WriterHook = Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>;
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            synchronous,
+            vfs,
+            on_writer,
+        } = self;
+        f.debug_struct("SqliteOptions")
+            .field("path", path)
+            .field("synchronous", synchronous)
+            .field("vfs", vfs)
+            .field("on_writer", &on_writer.is_some())
+            .finish()
+    }
 }
 
 /// When SQLite waits for the disk.
@@ -34,6 +59,7 @@ impl SqliteOptions {
             path: path.into(),
             synchronous: Synchronous::Full,
             vfs: None,
+            on_writer: None,
         }
     }
 
