@@ -90,10 +90,13 @@ impl Tx<'_> {
         at: Timestamp,
     ) -> Result<()> {
         let present = self.members_of(channel.no)?;
-        let new: Vec<_> = agents
-            .iter()
-            .filter(|agent| present.binary_search(&agent.no).is_err())
-            .collect();
+        let mut new: Vec<&Arc<AgentRow>> = Vec::new();
+        for agent in agents {
+            let is_present = present.binary_search(&agent.no).is_ok();
+            if !is_present && new.iter().all(|other| other.no != agent.no) {
+                new.push(agent);
+            }
+        }
         let found = present.len() + new.len();
         if found > CHANNEL_MEMBERS {
             return Err(Error::LimitExceeded {
