@@ -134,6 +134,26 @@ pub(super) fn version_one(
     Ok(full)
 }
 
+/// The message at a place, as it was when something else was logged.
+pub(super) fn version_at(
+    connection: &Connection,
+    workspace: WorkspaceId,
+    position: Position,
+    logged: Position,
+) -> Result<Arc<RelayMessage>> {
+    let mut full = full_at(connection, workspace, position)?;
+    let then: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(v.position) FROM message_versions v JOIN messages m ON m.position = v.message
+             WHERE v.message = ?1 AND m.version_position > ?2 AND v.position < ?2",
+        )?
+        .query_row([position.key(), logged.key()], |row| row.get(0))?;
+    if let Some(written) = then {
+        become_version(connection, &mut full.message, Position::from_key(written))?;
+    }
+    Ok(Arc::new(full.message))
+}
+
 /// Turns a message into the version that was written at a place of the log.
 pub(super) fn become_version(
     connection: &Connection,
