@@ -148,15 +148,17 @@ pub(super) fn inbox(
         unread: 0,
         more: false,
     };
+    let mut items = Vec::new();
     for shelf in shelves(connection, agent)? {
         let unread = unread(connection, workspace, agent, &shelf)?;
         inbox.more |= unread.len() == UNREAD_COUNTED;
         count(connection, agent, &shelf.room, &unread, &mut inbox)?;
-        inbox.items.extend(unread);
+        items.extend(unread);
     }
-    inbox.items.sort_by_key(|item| item.message.id);
-    inbox.more |= inbox.items.len() > limit;
-    inbox.items.truncate(limit);
+    // By place and not by id: ids begin with the time, and clocks can go back.
+    items.sort_by_key(|(position, _)| *position);
+    inbox.more |= items.len() > limit;
+    inbox.items = items.into_iter().take(limit).map(|(_, item)| item).collect();
     Ok(inbox)
 }
 
@@ -165,7 +167,7 @@ fn unread(
     workspace: &WorkspaceRow,
     agent: AgentNo,
     shelf: &Shelf,
-) -> Result<Vec<InboxItem>> {
+) -> Result<Vec<(Position, InboxItem)>> {
     let mut statement = connection.prepare_cached(&format!(
         "{SELECT_MESSAGE} WHERE m.room = ?1 AND m.position > ?2 AND m.author IS NOT ?3
          ORDER BY m.position LIMIT ?4"
@@ -179,22 +181,19 @@ fn unread(
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
         let full = read_message(workspace.id, row)?;
-        match delivery_to(connection, &full, agent)? {
-            Some((position, state, reason)) => items.push(InboxItem {
-                delivery_id: Some(id_at(workspace.id, position, full.message.created_at)),
-                state: Some(state),
-                reason,
-                message: full.message,
-            }),
+        let delivery = delivery_to(connection, &full, agent)?;
+        if delivery.is_none() && full.parent.is_some() {
             // Somebody else's thread.
-            None if full.parent.is_some() => {}
-            None => items.push(InboxItem {
-                delivery_id: None,
-                state: None,
-                reason: DeliveryReason::Message,
-                message: full.message,
-            }),
+            continue;
         }
+        let sent_at = full.message.created_at;
+        let item = InboxItem {
+            delivery_id: delivery.map(|(position, ..)| id_at(workspace.id, position, sent_at)),
+            state: delivery.map(|(_, state, _)| state),
+            reason: delivery.map_or(DeliveryReason::Message, |(.., reason)| reason),
+            message: full.message,
+        };
+        items.push((full.position, item));
     }
     Ok(items)
 }
@@ -203,7 +202,7 @@ fn count(
     connection: &Connection,
     agent: AgentNo,
     room: &RoomRow,
-    unread: &[InboxItem],
+    unread: &[(Position, InboxItem)],
     inbox: &mut Inbox,
 ) -> Result<()> {
     if unread.is_empty() {
@@ -211,7 +210,7 @@ fn count(
     }
     let mentions = unread
         .iter()
-        .filter(|item| item.reason == DeliveryReason::Mention)
+        .filter(|(_, item)| item.reason == DeliveryReason::Mention)
         .count() as u64;
     inbox.mentions += mentions;
     inbox.unread += unread.len() as u64;
