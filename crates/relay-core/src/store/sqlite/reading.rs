@@ -170,16 +170,13 @@ fn unread(
 ) -> Result<Vec<(Position, InboxItem)>> {
     let mut statement = connection.prepare_cached(&format!(
         "{SELECT_MESSAGE} WHERE m.room = ?1 AND m.position > ?2 AND m.author IS NOT ?3
-         ORDER BY m.position LIMIT ?4"
+         ORDER BY m.position"
     ))?;
-    let mut rows = statement.query(params![
-        shelf.room.no.0,
-        shelf.read_to,
-        agent.0,
-        UNREAD_COUNTED
-    ])?;
+    let mut rows = statement.query(params![shelf.room.no.0, shelf.read_to, agent.0])?;
     let mut items = Vec::new();
-    while let Some(row) = rows.next()? {
+    while items.len() < UNREAD_COUNTED
+        && let Some(row) = rows.next()?
+    {
         let full = read_message(workspace.id, row)?;
         let delivery = delivery_to(connection, &full, agent)?;
         if delivery.is_none() && full.parent.is_some() {
