@@ -21,7 +21,7 @@ use super::targets::Target;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::recipients::{Audience, decide_recipients};
-use crate::store::chain::PayloadDigest;
+use crate::store::chain::{Hash, PayloadDigest};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{
     AgentNo, AgentRow, Extra, RoomKind, RoomRow, SendRecord, WorkspaceRow,
@@ -173,6 +173,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<
         chosen,
         notices,
     } = draft;
+    let route = route(&new);
     let position = tx.next_position(workspace.no)?;
     let contents = std::mem::take(&mut new.attachments);
     let extra = Extra {
@@ -234,8 +235,8 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft) -> Result<Arc<
         },
     )?;
     log_refused(tx, workspace, &record, first_delivery)?;
-    if let Some((key, request)) = &new.idempotency {
-        remember_key(tx, workspace, &author, key, request, &record)?;
+    if let Some((key, request)) = new.idempotency {
+        remember_key(tx, workspace, &author, (route, key, request), &record)?;
     }
     Ok(record)
 }
@@ -400,7 +401,13 @@ impl Tx<'_> {
     }
 }
 
-const SEND_ROUTE: &str = "send";
+/// The route under which a key is kept: a reply names no target of its own.
+const fn route(new: &NewMessage) -> &'static str {
+    match new.to {
+        Some(_) => "send",
+        None => "reply",
+    }
+}
 
 /// The part of a first answer that its message does not say.
 #[derive(Serialize, Deserialize)]
@@ -413,8 +420,7 @@ fn remember_key(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     author: &Speaker,
-    key: &str,
-    request: &[u8],
+    (route, key, request): (&str, String, Hash),
     record: &SendRecord,
 ) -> Result<()> {
     let answer = FirstAnswer {
@@ -428,7 +434,7 @@ fn remember_key(
         params![
             workspace.no,
             author.no().map_or(0, |no| no.0),
-            SEND_ROUTE,
+            route,
             key,
             request,
             record.at.as_millis(),
@@ -461,7 +467,7 @@ fn replay(
             params![
                 workspace.no,
                 principal,
-                SEND_ROUTE,
+                route(new),
                 key,
                 new.at.as_millis() - IDEMPOTENCY_KEPT_MS
             ],
