@@ -75,9 +75,14 @@ impl Engine {
         let at = self.now();
         let has_content = body.attachments.as_ref().is_some_and(|all| !all.is_empty());
         check_text(&body.text, has_content)?;
-        check_deadline(body.deadline, at)?;
         check_metadata(body.metadata.as_ref())?;
-        let (text, redacted) = self.apply_redaction(workspace.policy.messages.redact, body.text)?;
+        let redact = workspace.policy.messages.redact;
+        // Time and policy move on; they must not refuse the repetition of what was taken once.
+        let objection = check_deadline(body.deadline, at).err();
+        let (text, redacted, objection) = match self.apply_redaction(redact, body.text) {
+            Ok((text, redacted)) => (text, redacted, objection),
+            Err(refused) => (String::new(), false, objection.or(Some(refused))),
+        };
         Ok(NewMessage {
             workspace_no: workspace.no,
             at,
@@ -97,6 +102,7 @@ impl Engine {
             deadline: body.deadline,
             idempotency: route.idempotency,
             redacted,
+            objection,
             conversation_id: ConversationId::new(at, self.bits()),
         })
     }

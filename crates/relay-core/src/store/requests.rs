@@ -15,6 +15,7 @@ use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
 use super::records::AgentNo;
+use crate::error::Error;
 
 /// Who looks, which decides what is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +214,8 @@ pub struct NewMessage {
     pub idempotency: Option<(String, Hash)>,
     /// True when secrets were taken out of the text.
     pub redacted: bool,
+    /// Why it is refused, unless it repeats a send that was not.
+    pub objection: Option<Error>,
     /// Random ids for a conversation that may have to be created.
     pub conversation_id: ConversationId,
 }

@@ -46,6 +46,9 @@ pub(super) fn send(tx: &mut Tx<'_>, new: NewMessage) -> Result<Arc<SendRecord>> 
     if let Some(first) = replay(tx, &workspace, &new)? {
         return Ok(first);
     }
+    if let Some(objection) = new.objection {
+        return Err(objection);
+    }
     let author = Speaker::find(tx, &new.author)?;
     let target = tx.resolve(&workspace, &author, &new)?;
     let members = tx.members_of(target.room.no)?;
