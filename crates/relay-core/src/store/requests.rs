@@ -99,8 +99,8 @@ pub struct NewAgent {
 
 /// A change to an agent.
 pub struct AgentChange {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who changes it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// What others may know about it from now on.
@@ -109,8 +109,8 @@ pub struct AgentChange {
 
 /// A new token for an agent.
 pub struct TokenRotation {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who asks for it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// The new token.
@@ -121,8 +121,8 @@ pub struct TokenRotation {
 
 /// The end of an agent.
 pub struct Release {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who ends it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// When.

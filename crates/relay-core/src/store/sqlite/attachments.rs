@@ -14,6 +14,9 @@ use crate::store::records::{AttachmentContent, RoomRow};
 use crate::store::requests::{NewAttachmentRow, NewContent, Viewer};
 
 pub(super) fn store(tx: &mut Tx<'_>, new: &NewAttachmentRow) -> Result<AttachmentId> {
+    if let Some(owner) = new.owner {
+        tx.live_agent(owner)?;
+    }
     insert(tx, new)?;
     Ok(new.id)
 }

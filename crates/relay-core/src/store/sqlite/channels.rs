@@ -213,12 +213,12 @@ pub(super) fn join(tx: &mut Tx<'_>, joining: &Joining) -> Result<Channel> {
             name: room.name.clone(),
         });
     }
-    let agents = called(tx, joining)?;
     let by = joining
         .viewer
         .agent
         .map(|no| tx.live_agent(no))
         .transpose()?;
+    let agents = called(tx, joining)?;
     let invites_others = agents
         .iter()
         .any(|agent| Some(agent.no) != joining.viewer.agent);
