@@ -166,7 +166,7 @@ impl Tx<'_> {
         members.dedup();
         let kind = match (author, members.len()) {
             (Speaker::System(_), 1) => RoomKind::Notice,
-            (_, 2) => RoomKind::Dm,
+            (Speaker::Agent(_), 2) => RoomKind::Dm,
             _ => RoomKind::Group,
         };
         let key = (kind as u8, members);
