@@ -241,7 +241,7 @@ pub(super) fn place(connection: &Connection, viewer: Viewer, place: &Place) -> R
         Place::Conversation(id) => {
             let room = connection
                 .prepare_cached(
-                    "SELECT no FROM rooms WHERE id = ?1 AND workspace = ?2 AND kind IN (1, 2)",
+                    "SELECT no FROM rooms WHERE id = ?1 AND workspace = ?2 AND kind <> 0",
                 )?
                 .query_row(params![id.uuid().as_bytes(), viewer.workspace_no], |row| {
                     row.get(0).map(RoomNo)
