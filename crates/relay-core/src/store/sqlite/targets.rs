@@ -50,6 +50,8 @@ impl Tx<'_> {
         };
         let room = match (named, &parent) {
             (Some(room), Some(parent)) if room.no != parent.room => {
+                let elsewhere = self.room(parent.room)?;
+                self.check_speaker(author, &elsewhere, new.reply_to)?;
                 return Err(Error::Invalid {
                     path: "replyTo",
                     expected: format!("a message of {}", room.label()),
