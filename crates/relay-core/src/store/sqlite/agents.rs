@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::channels::{GENERAL, page_of};
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
-use super::message_read::message_at;
+use super::message_read::{message_at, name_cursor};
 use super::writer::Tx;
 use crate::error::{Error, Noun, Result};
 use crate::store::position::{Position, id_at};
@@ -283,11 +283,7 @@ pub(super) fn list(
              ORDER BY folded LIMIT ?3"
         ))?
         .query_map(
-            params![
-                workspace_no,
-                page.cursor.as_deref().unwrap_or_default(),
-                page.limit + 1
-            ],
+            params![workspace_no, name_cursor(page)?, page.limit + 1],
             read_agent,
         )?
         .collect::<rusqlite::Result<_>>()?;

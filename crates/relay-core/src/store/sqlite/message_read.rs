@@ -8,6 +8,7 @@ use relay_protocol::api::messages::{DeliverySummary, MessageView, Reaction, Read
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
 use relay_protocol::ids::{AgentId, DeliveryId, MessageId, WorkspaceId};
 use relay_protocol::message::{MessageAuthor, RelayMessage};
+use relay_protocol::names::{check_form, fold};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -16,7 +17,7 @@ use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
 use super::log::bounds;
 use crate::error::{Error, Result};
-use crate::store::position::{Position, id_at, place_of};
+use crate::store::position::{Position, SEQ_MAX, id_at, place_of};
 use crate::store::records::{
     AgentNo, DeliveryRow, Extra, MessageParts, RoomKind, RoomNo, RoomRow, WorkspaceRow,
     events_before_deliveries, system_author,
@@ -362,10 +363,26 @@ pub(super) fn cursor(page: &PageRequest) -> Result<Option<u64>> {
     let Some(text) = &page.cursor else {
         return Ok(None);
     };
-    text.parse().map(Some).map_err(|_| Error::BadCursor {
+    match text.parse() {
+        Ok(seq) if seq <= SEQ_MAX => Ok(Some(seq)),
+        _ => Err(bad_cursor(text)),
+    }
+}
+
+/// The folded name in a page's cursor; empty for the first page.
+pub(super) fn name_cursor(page: &PageRequest) -> Result<&str> {
+    match page.cursor.as_deref() {
+        None => Ok(""),
+        Some(name) if check_form(name).is_ok() && fold(name) == name => Ok(name),
+        Some(other) => Err(bad_cursor(other)),
+    }
+}
+
+fn bad_cursor(found: &str) -> Error {
+    Error::BadCursor {
         expected: "the nextCursor of an earlier page".to_owned(),
-        found: text.clone(),
-    })
+        found: found.to_owned(),
+    }
 }
 
 pub(super) fn readers(connection: &Connection, full: &FullMessage) -> Result<Vec<Reader>> {

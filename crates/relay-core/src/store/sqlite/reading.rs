@@ -158,7 +158,11 @@ pub(super) fn inbox(
     // By place and not by id: ids begin with the time, and clocks can go back.
     items.sort_by_key(|(position, _)| *position);
     inbox.more |= items.len() > limit;
-    inbox.items = items.into_iter().take(limit).map(|(_, item)| item).collect();
+    inbox.items = items
+        .into_iter()
+        .take(limit)
+        .map(|(_, item)| item)
+        .collect();
     Ok(inbox)
 }
 
