@@ -172,8 +172,11 @@ fn kind_of(media_type: &str) -> Result<AttachmentKind> {
     }
 }
 
+/// Tells whether content begins as its media type says.
+type Begins = fn(&[u8]) -> bool;
+
 /// The pictures that models can see, and how each begins.
-const IMAGES: &[(&str, fn(&[u8]) -> bool)] = &[
+const IMAGES: &[(&str, Begins)] = &[
     ("image/png", |data| data.starts_with(b"\x89PNG\r\n\x1a\n")),
     ("image/jpeg", |data| data.starts_with(b"\xff\xd8\xff")),
     ("image/gif", |data| {

@@ -249,6 +249,9 @@ impl MessageParts<'_> {
     }
 }
 
+/// Somebody who gets a message, and why the delivery failed if it did at once.
+pub type Recipient = (Arc<AgentRow>, Option<Box<Problem>>);
+
 /// A send that is on disk: what its answer and its events are made of.
 pub struct SendRecord {
     /// The workspace.
@@ -270,7 +273,7 @@ pub struct SendRecord {
     /// The mode that was asked for.
     pub mode: Option<DeliveryMode>,
     /// The recipients, in the order of their deliveries.
-    pub recipients: Vec<(Arc<AgentRow>, Option<Box<Problem>>)>,
+    pub recipients: Vec<Recipient>,
     /// What the sender should know.
     pub notices: Vec<Notice>,
     /// The message, put together when first asked for.

@@ -24,7 +24,7 @@ use crate::recipients::{Audience, decide_recipients};
 use crate::store::chain::{Hash, PayloadDigest};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{
-    AgentNo, AgentRow, Extra, RoomKind, RoomRow, SendRecord, WorkspaceRow,
+    AgentNo, AgentRow, Extra, Recipient, RoomKind, RoomRow, SendRecord, WorkspaceRow,
     events_before_deliveries, system_author,
 };
 use crate::store::requests::{Author, MessageEdit, NewMessage};
@@ -285,7 +285,7 @@ fn insert_deliveries(
     message: Position,
     first: Position,
     chosen: &[(AgentNo, DeliveryReason)],
-) -> Result<Vec<(Arc<AgentRow>, Option<Box<Problem>>)>> {
+) -> Result<Vec<Recipient>> {
     let default_deadline = i64::try_from(workspace.policy.default_deadline_ms).unwrap_or(i64::MAX);
     let deadline = new
         .deadline
