@@ -55,7 +55,7 @@ impl Engine {
         let (token, stored) = make_token(TokenKind::Agent, &*self.environment.random, now);
         self.store
             .rotate_token(TokenRotation {
-                workspace_no: caller.workspace()?.no,
+                viewer: caller.viewer()?,
                 name: bare(name).to_owned(),
                 token: stored,
                 grace_until,
@@ -73,9 +73,8 @@ impl Engine {
     ) -> Result<AgentIdentity> {
         self.require_agent_or_key(caller, name)?;
         check_metadata(Some(&metadata))?;
-        let workspace_no = caller.workspace()?.no;
         let change = AgentChange {
-            workspace_no,
+            viewer: caller.viewer()?,
             name: bare(name).to_owned(),
             metadata,
         };
@@ -91,7 +90,7 @@ impl Engine {
     ) -> Result<()> {
         self.require_agent_or_key(caller, name)?;
         let release = Release {
-            workspace_no: caller.workspace()?.no,
+            viewer: caller.viewer()?,
             name: bare(name).to_owned(),
             at: self.now(),
             reason: reason.map(str::to_owned),

@@ -6,6 +6,7 @@ use relay_protocol::api::messages::{AttachmentStored, NewAttachment};
 use relay_protocol::ids::AttachmentId;
 use relay_protocol::limits::{
     ATTACHMENT_BYTES, ATTACHMENTS_PER_MESSAGE, FILE_NAME_CHARS, INLINE_ATTACHMENT_BYTES,
+    MEDIA_TYPE_BYTES,
 };
 use relay_protocol::message::AttachmentKind;
 
@@ -150,6 +151,14 @@ fn too_large(most: usize, found: usize) -> Error {
 
 /// The kind that a media type stands for.
 fn kind_of(media_type: &str) -> Result<AttachmentKind> {
+    within("mediaType", MEDIA_TYPE_BYTES, media_type.len())?;
+    let is_printable = media_type.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !is_printable {
+        return Err(Error::BadAttachment {
+            expected: "a media type of printable characters".to_owned(),
+            found: format!("{media_type:?}"),
+        });
+    }
     if IMAGES.iter().any(|(name, _)| *name == media_type) {
         Ok(AttachmentKind::Image)
     } else if is_textual(media_type) {
@@ -163,8 +172,11 @@ fn kind_of(media_type: &str) -> Result<AttachmentKind> {
     }
 }
 
+/// Tells whether content begins as its media type says.
+type Begins = fn(&[u8]) -> bool;
+
 /// The pictures that models can see, and how each begins.
-const IMAGES: &[(&str, fn(&[u8]) -> bool)] = &[
+const IMAGES: &[(&str, Begins)] = &[
     ("image/png", |data| data.starts_with(b"\x89PNG\r\n\x1a\n")),
     ("image/jpeg", |data| data.starts_with(b"\xff\xd8\xff")),
     ("image/gif", |data| {

@@ -68,7 +68,13 @@ impl Engine {
             .workspaces
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        newest.insert(workspace.no, workspace.clone());
+        let known = newest
+            .entry(workspace.no)
+            .or_insert_with(|| workspace.clone());
+        // Answers may come in another order than the changes were made.
+        if known.policy.version <= workspace.policy.version {
+            *known = workspace.clone();
+        }
     }
 }
 

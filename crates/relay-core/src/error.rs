@@ -1,7 +1,8 @@
 //! Everything that can go wrong in the engine, and the one place where it becomes a problem object.
 
 use relay_protocol::ids::{AttachmentId, ConversationId, DeliveryId, MessageId, WorkspaceId};
-use relay_protocol::names::NameError;
+use relay_protocol::limits::NAME_CHARS;
+use relay_protocol::names::{NameError, RESERVED};
 use relay_protocol::policy::PolicyError;
 use relay_protocol::problem::{ErrorCode, Problem};
 
@@ -250,6 +251,15 @@ impl Error {
             Self::UnknownAgent { nearest, .. } | Self::UnknownChannel { nearest, .. } => {
                 problem.suggestions = (!nearest.is_empty()).then(|| nearest.clone());
             }
+            Self::Name { error, .. } => {
+                problem.path = Some("name".to_owned());
+                (problem.expected, problem.found) = name_comparison(error);
+            }
+            Self::EmptyText => {
+                problem.path = Some("text".to_owned());
+                problem.expected = Some("text or an attachment".to_owned());
+                problem.found = Some("an empty message".to_owned());
+            }
             Self::BadAttachment { expected, found } | Self::BadCursor { expected, found } => {
                 problem.expected = Some(expected.clone());
                 problem.found = Some(found.clone());
@@ -286,6 +296,21 @@ impl Error {
         }
         problem
     }
+}
+
+/// What a name should have been and what it was.
+fn name_comparison(error: &NameError) -> (Option<String>, Option<String>) {
+    let form = format!("1 to {NAME_CHARS} characters of A-Z a-z 0-9 . _ -");
+    let (expected, found) = match error {
+        NameError::Empty => (form, "an empty name".to_owned()),
+        NameError::TooLong { found } => (form, format!("{found} characters")),
+        NameError::Character { found } => (form, format!("{found:?}")),
+        NameError::Reserved { name } => {
+            let expected = format!("none of {}", RESERVED.join(", "));
+            (expected, name.clone())
+        }
+    };
+    (Some(expected), Some(found))
 }
 
 impl From<StorageError> for Error {

@@ -146,10 +146,14 @@ impl Subscription {
         }
     }
 
-    /// The last sequence number that was looked at.
+    /// The last sequence number that is done with: a later subscription can go on from there.
     #[must_use]
-    pub const fn after(&self) -> u64 {
-        self.after
+    pub fn after(&self) -> u64 {
+        match self.ready.front() {
+            Some(Followed::Event(next)) => next.event.seq - 1,
+            Some(Followed::Lagged { resume_after }) => *resume_after,
+            None => self.after,
+        }
     }
 
     /// Takes what follows from memory or from the store; false when there is nothing yet.

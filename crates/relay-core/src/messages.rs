@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relay_protocol::api::messages::{MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget};
 use relay_protocol::delivery::Priority;
 use relay_protocol::event::ReactionChange;
-use relay_protocol::ids::{ConversationId, MessageId};
+use relay_protocol::ids::MessageId;
 use relay_protocol::limits::{EMOJI_BYTES, IDEMPOTENCY_KEY_CHARS, RECIPIENTS_PER_SEND, TEXT_BYTES};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::names;
@@ -75,9 +75,14 @@ impl Engine {
         let at = self.now();
         let has_content = body.attachments.as_ref().is_some_and(|all| !all.is_empty());
         check_text(&body.text, has_content)?;
-        check_deadline(body.deadline, at)?;
         check_metadata(body.metadata.as_ref())?;
-        let (text, redacted) = self.apply_redaction(workspace.policy.messages.redact, body.text)?;
+        let redact = workspace.policy.messages.redact;
+        // Time and policy move on; they must not refuse the repetition of what was taken once.
+        let objection = check_deadline(body.deadline, at).err();
+        let (text, redacted, objection) = match self.apply_redaction(redact, body.text) {
+            Ok((text, redacted)) => (text, redacted, objection),
+            Err(refused) => (String::new(), false, objection.or(Some(refused))),
+        };
         Ok(NewMessage {
             workspace_no: workspace.no,
             at,
@@ -97,7 +102,7 @@ impl Engine {
             deadline: body.deadline,
             idempotency: route.idempotency,
             redacted,
-            conversation_id: ConversationId::new(at, self.bits()),
+            objection,
         })
     }
 

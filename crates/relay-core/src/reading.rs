@@ -12,7 +12,7 @@ use crate::agents::bare;
 use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::{DeliveryRow, Place, ReadMark, Search};
 
 impl Engine {
@@ -82,8 +82,13 @@ impl Engine {
     /// What the calling agent has not read. Looking changes nothing.
     pub async fn inbox(&self, caller: &Caller, page: PageQuery) -> Result<Inbox> {
         let agent = caller.agent()?;
+        let page = page.request()?;
+        if let Some(found) = page.cursor {
+            let expected = "none: reading is what moves an inbox on".to_owned();
+            return Err(Error::BadCursor { expected, found });
+        }
         self.store
-            .inbox(agent.workspace_no, agent.no, page.request()?.limit)
+            .inbox(agent.workspace_no, agent.no, page.limit)
             .await
     }
 

@@ -72,7 +72,8 @@ mod tests {
             direct: true,
             ..channel
         };
-        let cases: [(&str, Audience<'_>, &[(i64, DeliveryReason)]); 8] = [
+        type Told<'a> = &'a [(i64, DeliveryReason)];
+        let cases: [(&str, Audience<'_>, Told<'_>); 8] = [
             (
                 "a post reaches all but its author",
                 channel,

@@ -14,6 +14,8 @@ pub const ATTACHMENTS_PER_MESSAGE: usize = 16;
 pub const NAME_CHARS: usize = 64;
 /// Most characters of an attachment's file name.
 pub const FILE_NAME_CHARS: usize = 255;
+/// Most bytes of an attachment's media type.
+pub const MEDIA_TYPE_BYTES: usize = 255;
 /// Most bytes of a channel's topic.
 pub const TOPIC_BYTES: usize = 1024;
 /// Most bytes of a reaction.

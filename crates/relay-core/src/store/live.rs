@@ -108,6 +108,10 @@ impl Entry {
         })
     }
 
+    fn erases(&self) -> bool {
+        matches!(&self.content, EntryContent::One(event) if matches!(**event, RelayEvent::AuditErased(_)))
+    }
+
     fn bytes(&self) -> usize {
         match &self.content {
             EntryContent::One(_) => 1_024,
@@ -235,6 +239,10 @@ impl Topic {
     fn push(&self, entry: Arc<Entry>) {
         let head = entry.position.seq() + entry.count - 1;
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if entry.erases() {
+            // What was erased may be anywhere in here; those who still need it read the store.
+            *recent = Recent::default();
+        }
         recent.bytes += entry.bytes();
         recent.entries.push_back(entry);
         while recent.entries.len() > LIVE_ENTRIES || recent.bytes > LIVE_BYTES {

@@ -249,6 +249,26 @@ impl MessageParts<'_> {
     }
 }
 
+/// Somebody who gets a message, and why the delivery failed if it did at once.
+pub type Recipient = (Arc<AgentRow>, Option<Box<Problem>>);
+
+/// The author of a send.
+pub enum Sender {
+    /// An agent.
+    Agent(Arc<AgentRow>),
+    /// Somebody without a mailbox, or known from a stored message.
+    Other(MessageAuthor),
+}
+
+impl Sender {
+    fn author(&self) -> MessageAuthor {
+        match self {
+            Self::Agent(agent) => agent.author(),
+            Self::Other(author) => author.clone(),
+        }
+    }
+}
+
 /// A send that is on disk: what its answer and its events are made of.
 pub struct SendRecord {
     /// The workspace.
@@ -258,7 +278,7 @@ pub struct SendRecord {
     /// When.
     pub at: Timestamp,
     /// The author.
-    pub author: MessageAuthor,
+    pub author: Sender,
     /// Where it is.
     pub room: Arc<RoomRow>,
     /// Place and time of the message it answers.
@@ -270,7 +290,7 @@ pub struct SendRecord {
     /// The mode that was asked for.
     pub mode: Option<DeliveryMode>,
     /// The recipients, in the order of their deliveries.
-    pub recipients: Vec<(Arc<AgentRow>, Option<Box<Problem>>)>,
+    pub recipients: Vec<Recipient>,
     /// What the sender should know.
     pub notices: Vec<Notice>,
     /// The message, put together when first asked for.
@@ -287,7 +307,7 @@ impl SendRecord {
                 workspace: self.workspace,
                 position: self.position,
                 at: self.at,
-                author: self.author.clone(),
+                author: self.author.author(),
                 room: &self.room,
                 parent: self.parent,
                 text: self.text.clone(),

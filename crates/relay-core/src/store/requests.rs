@@ -15,6 +15,7 @@ use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
 use super::records::AgentNo;
+use crate::error::Error;
 
 /// Who looks, which decides what is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +99,8 @@ pub struct NewAgent {
 
 /// A change to an agent.
 pub struct AgentChange {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who changes it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// What others may know about it from now on.
@@ -108,8 +109,8 @@ pub struct AgentChange {
 
 /// A new token for an agent.
 pub struct TokenRotation {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who asks for it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// The new token.
@@ -120,8 +121,8 @@ pub struct TokenRotation {
 
 /// The end of an agent.
 pub struct Release {
-    /// The workspace.
-    pub workspace_no: u32,
+    /// Who ends it: the agent itself, or the workspace.
+    pub viewer: Viewer,
     /// The agent's name.
     pub name: String,
     /// When.
@@ -213,8 +214,8 @@ pub struct NewMessage {
     pub idempotency: Option<(String, Hash)>,
     /// True when secrets were taken out of the text.
     pub redacted: bool,
-    /// Random ids for a conversation that may have to be created.
-    pub conversation_id: ConversationId,
+    /// Why it is refused, unless it repeats a send that was not.
+    pub objection: Option<Error>,
 }
 
 /// Content of a message to send.

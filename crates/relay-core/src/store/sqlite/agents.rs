@@ -14,13 +14,13 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::channels::{GENERAL, page_of};
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
-use super::message_read::message_at;
+use super::message_read::{message_at, name_cursor};
 use super::writer::Tx;
 use crate::error::{Error, Noun, Result};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{AgentRow, WorkspaceRow};
 use crate::store::requests::{
-    AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation,
+    AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation, Viewer,
 };
 use relay_protocol::limits::TOKEN_GRACE_MS;
 
@@ -107,15 +107,25 @@ fn set_metadata(tx: &mut Tx<'_>, agent: &AgentRow, metadata: &str) -> Result<()>
 }
 
 pub(super) fn update(tx: &mut Tx<'_>, change: &AgentChange) -> Result<Arc<AgentRow>> {
-    let agent = tx.agent_called(change.workspace_no, &change.name)?;
+    let agent = own_or_any(tx, change.viewer, &change.name)?;
     set_metadata(tx, &agent, &to_json(&change.metadata)?)?;
-    tx.agent_called(change.workspace_no, &change.name)
+    tx.agent_by_no(agent.no)
 }
 
 pub(super) fn rotate_token(tx: &mut Tx<'_>, rotation: &TokenRotation) -> Result<()> {
-    let workspace = tx.workspace(rotation.workspace_no)?;
-    let agent = tx.agent_called(workspace.no, &rotation.name)?;
+    let workspace = tx.workspace(rotation.viewer.workspace_no)?;
+    let agent = own_or_any(tx, rotation.viewer, &rotation.name)?;
     replace_tokens(tx, &workspace, &agent, rotation.token, rotation.grace_until)
+}
+
+/// The agent that acts upon itself, or any one by name for the workspace.
+///
+/// Not by name in both cases: after a release the name may belong to somebody else.
+fn own_or_any(tx: &mut Tx<'_>, viewer: Viewer, name: &str) -> Result<Arc<AgentRow>> {
+    match viewer.agent {
+        Some(no) => tx.live_agent(no),
+        None => tx.agent_called(viewer.workspace_no, name),
+    }
 }
 
 fn replace_tokens(
@@ -142,8 +152,8 @@ fn replace_tokens(
 }
 
 pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
-    let workspace = tx.workspace(release.workspace_no)?;
-    let agent = tx.agent_called(workspace.no, &release.name)?;
+    let workspace = tx.workspace(release.viewer.workspace_no)?;
+    let agent = own_or_any(tx, release.viewer, &release.name)?;
     fail_waiting(tx, &workspace, &agent, release.at)?;
     revoke_tokens(tx, &workspace, &agent, release.at)?;
     leave_everything(tx, &agent)?;
@@ -270,11 +280,7 @@ pub(super) fn list(
              ORDER BY folded LIMIT ?3"
         ))?
         .query_map(
-            params![
-                workspace_no,
-                page.cursor.as_deref().unwrap_or_default(),
-                page.limit + 1
-            ],
+            params![workspace_no, name_cursor(page)?, page.limit + 1],
             read_agent,
         )?
         .collect::<rusqlite::Result<_>>()?;

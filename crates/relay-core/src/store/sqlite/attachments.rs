@@ -14,6 +14,9 @@ use crate::store::records::{AttachmentContent, RoomRow};
 use crate::store::requests::{NewAttachmentRow, NewContent, Viewer};
 
 pub(super) fn store(tx: &mut Tx<'_>, new: &NewAttachmentRow) -> Result<AttachmentId> {
+    if let Some(owner) = new.owner {
+        tx.live_agent(owner)?;
+    }
     insert(tx, new)?;
     Ok(new.id)
 }
@@ -58,7 +61,7 @@ pub(super) fn attach(
     Ok(attached)
 }
 
-/// An upload that the author may use: an own one, the workspace's, or one seen in a room.
+/// An upload that the author may use: an own one, or one seen in a room.
 fn uploaded(
     tx: &mut Tx<'_>,
     author: &Speaker,
@@ -88,9 +91,9 @@ fn uploaded(
     .ok_or(Error::UnknownAttachment(id))
 }
 
-/// True for the workspace (no agent), for what an agent or the workspace uploaded, and for what was
-/// sent to a room that the agent is in.
-const MAY_SEE: &str = "(?3 IS NULL OR a.owner IS NULL OR a.owner = ?3 OR EXISTS
+/// True for the workspace (no agent), for what an agent uploaded itself, and for what was sent to a
+/// room that it is in.
+const MAY_SEE: &str = "(?3 IS NULL OR a.owner = ?3 OR EXISTS
     (SELECT 1 FROM attachment_uses u JOIN members m ON m.room = u.room AND m.agent = ?3
      WHERE u.attachment = a.no))";
 

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::directory::{
     AGENT_COLUMNS, find_channel, participants, read_agent, unknown_channel, uuid_of,
 };
+use super::message_read::name_cursor;
 use super::writer::Tx;
 use crate::error::{Error, Noun, Result};
 use crate::store::records::{AgentNo, AgentRow, RoomKind, RoomNo, RoomRow, WorkspaceRow};
@@ -90,10 +91,13 @@ impl Tx<'_> {
         at: Timestamp,
     ) -> Result<()> {
         let present = self.members_of(channel.no)?;
-        let new: Vec<_> = agents
-            .iter()
-            .filter(|agent| present.binary_search(&agent.no).is_err())
-            .collect();
+        let mut new: Vec<&Arc<AgentRow>> = Vec::new();
+        for agent in agents {
+            let is_present = present.binary_search(&agent.no).is_ok();
+            if !is_present && new.iter().all(|other| other.no != agent.no) {
+                new.push(agent);
+            }
+        }
         let found = present.len() + new.len();
         if found > CHANNEL_MEMBERS {
             return Err(Error::LimitExceeded {
@@ -210,12 +214,12 @@ pub(super) fn join(tx: &mut Tx<'_>, joining: &Joining) -> Result<Channel> {
             name: room.name.clone(),
         });
     }
-    let agents = called(tx, joining)?;
     let by = joining
         .viewer
         .agent
         .map(|no| tx.live_agent(no))
         .transpose()?;
+    let agents = called(tx, joining)?;
     let invites_others = agents
         .iter()
         .any(|agent| Some(agent.no) != joining.viewer.agent);
@@ -302,11 +306,7 @@ pub(super) fn list(
              WHERE r.workspace = ?1 AND r.folded > ?2 ORDER BY r.folded LIMIT ?3"
         ))?
         .query_map(
-            params![
-                workspace_no,
-                page.cursor.as_deref().unwrap_or_default(),
-                page.limit + 1
-            ],
+            params![workspace_no, name_cursor(page)?, page.limit + 1],
             read_channel,
         )?
         .collect::<rusqlite::Result<_>>()?;
@@ -327,20 +327,13 @@ pub(super) fn members(
             "SELECT {AGENT_COLUMNS}, m.joined_at FROM members m JOIN agents a ON a.no = m.agent
              WHERE m.room = ?1 AND a.folded > ?2 ORDER BY a.folded LIMIT ?3"
         ))?
-        .query_map(
-            params![
-                room.0,
-                page.cursor.as_deref().unwrap_or_default(),
-                page.limit + 1
-            ],
-            |row| {
-                let joined_at = Timestamp::from_millis(row.get(7)?);
-                Ok(ChannelMember {
-                    agent: read_agent(row)?.identity(),
-                    joined_at,
-                })
-            },
-        )?
+        .query_map(params![room.0, name_cursor(page)?, page.limit + 1], |row| {
+            let joined_at = Timestamp::from_millis(row.get(7)?);
+            Ok(ChannelMember {
+                agent: read_agent(row)?.identity(),
+                joined_at,
+            })
+        })?
         .collect::<rusqlite::Result<_>>()?;
     Ok(page_of(members, page.limit, |member: &ChannelMember| {
         fold(&member.agent.name)

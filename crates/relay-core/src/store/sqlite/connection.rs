@@ -1,6 +1,8 @@
 //! Opening SQLite connections, and what their errors mean.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags};
@@ -11,7 +13,7 @@ use crate::error::{Error, StorageError};
 const READ_MAPPED_BYTES: i64 = 1024 * 1024 * 1024;
 
 /// Where and how the database is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SqliteOptions {
     /// The database file; created if there is none.
     pub path: PathBuf,
@@ -19,6 +21,29 @@ pub struct SqliteOptions {
     pub synchronous: Synchronous,
     /// The SQLite VFS to use, for tests that take the power away.
     pub vfs: Option<String>,
+    /// Called once with the connection that writes, after the tables are there and before the first
+    /// change, for tests that install triggers.
+    pub on_writer: Option<WriterHook>,
+}
+
+/// See [`SqliteOptions::on_writer`].
+pub type WriterHook = Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>;
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            synchronous,
+            vfs,
+            on_writer,
+        } = self;
+        f.debug_struct("SqliteOptions")
+            .field("path", path)
+            .field("synchronous", synchronous)
+            .field("vfs", vfs)
+            .field("on_writer", &on_writer.is_some())
+            .finish()
+    }
 }
 
 /// When SQLite waits for the disk.
@@ -38,6 +63,7 @@ impl SqliteOptions {
             path: path.into(),
             synchronous: Synchronous::Full,
             vfs: None,
+            on_writer: None,
         }
     }
 

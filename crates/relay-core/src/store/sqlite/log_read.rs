@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, read_agent};
 use super::log::{Content, bounds, read_cut, read_head};
-use super::message_read::{become_version, full_at, message_at, version_one};
+use super::message_read::{become_version, full_at, version_at, version_one};
 use crate::error::{Error, Result, StorageError};
 use crate::store::chain::{Hash, Salt};
 use crate::store::live::{StoredEvent, logged};
@@ -172,7 +172,7 @@ fn inline(connection: &Connection, workspace: WorkspaceId, row: &LogRow) -> Resu
     let payload = row.payload.as_deref().unwrap_or_default();
     let mut event = wire::decode(payload.as_bytes()).map_err(|error| damaged(row, &error))?;
     if let (RelayEvent::DeliveryFailed(failed), Some(message)) = (&mut event, row.message) {
-        failed.message = Some(message_at(connection, workspace, message)?);
+        failed.message = Some(version_at(connection, workspace, message, row.position)?);
     }
     Ok(event)
 }

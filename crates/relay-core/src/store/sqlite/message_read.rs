@@ -8,6 +8,7 @@ use relay_protocol::api::messages::{DeliverySummary, MessageView, Reaction, Read
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
 use relay_protocol::ids::{AgentId, DeliveryId, MessageId, WorkspaceId};
 use relay_protocol::message::{MessageAuthor, RelayMessage};
+use relay_protocol::names::{check_form, fold};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -135,6 +136,26 @@ pub(super) fn version_one(
     Ok(full)
 }
 
+/// The message at a place, as it was when something else was logged.
+pub(super) fn version_at(
+    connection: &Connection,
+    workspace: WorkspaceId,
+    position: Position,
+    logged: Position,
+) -> Result<Arc<RelayMessage>> {
+    let mut full = full_at(connection, workspace, position)?;
+    let then: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(v.position) FROM message_versions v JOIN messages m ON m.position = v.message
+             WHERE v.message = ?1 AND m.version_position > ?2 AND v.position < ?2",
+        )?
+        .query_row([position.key(), logged.key()], |row| row.get(0))?;
+    if let Some(written) = then {
+        become_version(connection, &mut full.message, Position::from_key(written))?;
+    }
+    Ok(Arc::new(full.message))
+}
+
 /// Turns a message into the version that was written at a place of the log.
 pub(super) fn become_version(
     connection: &Connection,
@@ -222,7 +243,7 @@ pub(super) fn place(connection: &Connection, viewer: Viewer, place: &Place) -> R
         Place::Conversation(id) => {
             let room = connection
                 .prepare_cached(
-                    "SELECT no FROM rooms WHERE id = ?1 AND workspace = ?2 AND kind IN (1, 2)",
+                    "SELECT no FROM rooms WHERE id = ?1 AND workspace = ?2 AND kind <> 0",
                 )?
                 .query_row(params![id.uuid().as_bytes(), viewer.workspace_no], |row| {
                     row.get(0).map(RoomNo)
@@ -352,10 +373,23 @@ pub(super) fn cursor(page: &PageRequest) -> Result<Option<u64>> {
     };
     match text.parse() {
         Ok(seq) if seq <= SEQ_MAX => Ok(Some(seq)),
-        _ => Err(Error::BadCursor {
-            expected: "the nextCursor of an earlier page".to_owned(),
-            found: text.clone(),
-        }),
+        _ => Err(bad_cursor(text)),
+    }
+}
+
+/// The folded name in a page's cursor; empty for the first page.
+pub(super) fn name_cursor(page: &PageRequest) -> Result<&str> {
+    match page.cursor.as_deref() {
+        None => Ok(""),
+        Some(name) if check_form(name).is_ok() && fold(name) == name => Ok(name),
+        Some(other) => Err(bad_cursor(other)),
+    }
+}
+
+fn bad_cursor(found: &str) -> Error {
+    Error::BadCursor {
+        expected: "the nextCursor of an earlier page".to_owned(),
+        found: found.to_owned(),
     }
 }
 

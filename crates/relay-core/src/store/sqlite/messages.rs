@@ -21,10 +21,10 @@ use super::targets::Target;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::recipients::{Audience, decide_recipients};
-use crate::store::chain::PayloadDigest;
+use crate::store::chain::{Hash, PayloadDigest};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{
-    AgentNo, AgentRow, Extra, RoomKind, RoomRow, SendRecord, WorkspaceRow,
+    AgentNo, AgentRow, Extra, Recipient, RoomKind, RoomRow, SendRecord, Sender, WorkspaceRow,
     events_before_deliveries, system_author,
 };
 use crate::store::requests::{Author, MessageEdit, NewMessage};
@@ -45,6 +45,9 @@ pub(super) fn send(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Arc<SendRecord>>
     let workspace = tx.workspace(new.workspace_no)?;
     if let Some(first) = replay(tx, &workspace, new)? {
         return Ok(first);
+    }
+    if let Some(objection) = &new.objection {
+        return Err(objection.clone());
     }
     let author = Speaker::find(tx, &new.author)?;
     let target = tx.resolve(&workspace, &author, new)?;
@@ -173,6 +176,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         chosen,
         notices,
     } = draft;
+    let route = route(&new);
     let position = tx.next_position(workspace.no)?;
     let extra = Extra {
         attachments: attachments::attach(tx, &author, &target.room, position, &new.attachments)?,
@@ -203,8 +207,8 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         position,
         at: new.at,
         author: match &author {
-            Speaker::Agent(agent) => agent.author(),
-            Speaker::System(name) => system_author(name),
+            Speaker::Agent(agent) => Sender::Agent(agent.clone()),
+            Speaker::System(name) => Sender::Other(system_author(name)),
         },
         parent: target
             .parent
@@ -234,7 +238,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
     )?;
     log_refused(tx, workspace, &record, first_delivery)?;
     if let Some((key, request)) = &new.idempotency {
-        remember_key(tx, workspace, &author, key, request, &record)?;
+        remember_key(tx, workspace, &author, (route, key, request), &record)?;
     }
     Ok(record)
 }
@@ -281,7 +285,7 @@ fn insert_deliveries(
     message: Position,
     first: Position,
     chosen: &[(AgentNo, DeliveryReason)],
-) -> Result<Vec<(Arc<AgentRow>, Option<Box<Problem>>)>> {
+) -> Result<Vec<Recipient>> {
     let default_deadline = i64::try_from(workspace.policy.default_deadline_ms).unwrap_or(i64::MAX);
     let deadline = new
         .deadline
@@ -403,7 +407,13 @@ impl Tx<'_> {
     }
 }
 
-const SEND_ROUTE: &str = "send";
+/// The route under which a key is kept: a reply names no target of its own.
+const fn route(new: &NewMessage) -> &'static str {
+    match new.to {
+        Some(_) => "send",
+        None => "reply",
+    }
+}
 
 /// The part of a first answer that its message does not say.
 #[derive(Serialize, Deserialize)]
@@ -416,8 +426,7 @@ fn remember_key(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     author: &Speaker,
-    key: &str,
-    request: &[u8],
+    (route, key, request): (&str, &str, &Hash),
     record: &SendRecord,
 ) -> Result<()> {
     let answer = FirstAnswer {
@@ -431,7 +440,7 @@ fn remember_key(
         params![
             workspace.no,
             author.no().map_or(0, |no| no.0),
-            SEND_ROUTE,
+            route,
             key,
             request,
             record.at.as_millis(),
@@ -464,7 +473,7 @@ fn replay(
             params![
                 workspace.no,
                 principal,
-                SEND_ROUTE,
+                route(new),
                 key,
                 new.at.as_millis() - IDEMPOTENCY_KEPT_MS
             ],
@@ -515,7 +524,7 @@ fn first_result(
         workspace: workspace.id,
         position,
         at: message.created_at,
-        author: message.from.clone(),
+        author: Sender::Other(message.from.clone()),
         room: Arc::new(room),
         parent,
         text: message.text.clone(),

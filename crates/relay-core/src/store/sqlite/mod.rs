@@ -42,7 +42,7 @@ use relay_protocol::message::RelayMessage;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
-pub use self::connection::{OpenError, SqliteOptions, Synchronous};
+pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
 use self::lock::Lock;
 use self::readers::Readers;
 use self::search::SearchIndex;
@@ -84,6 +84,9 @@ impl SqliteStore {
         let mut connection = options.open_writer().map_err(sqlite)?;
         prepare(&connection, &options.path)?;
         check_tail(&connection, &options.path)?;
+        if let Some(on_writer) = &options.on_writer {
+            on_writer(&connection).map_err(sqlite)?;
+        }
         let checkpointer = Checkpointer::start(options, &mut connection).map_err(sqlite)?;
         let hub = Arc::new(Hub::default());
         let parts = WriterParts {

@@ -112,6 +112,9 @@ pub(super) fn mark_read(tx: &mut Tx<'_>, mark: &ReadMark) -> Result<()> {
     Ok(())
 }
 
+/// Most messages of one room that are looked at for an inbox.
+const UNREAD_LOOKED_AT: usize = 10 * UNREAD_COUNTED;
+
 /// One room of an agent and how far it has read there.
 struct Shelf {
     room: RoomRow,
@@ -172,6 +175,7 @@ pub(super) fn inbox(
         found.extend(unread);
     }
     inbox.more |= found.len() > limit;
+    // By place and not by id: ids begin with the time, and clocks can go back.
     found.sort_unstable_by_key(|unread| unread.position);
     found.truncate(limit);
     inbox.items = found
@@ -188,36 +192,55 @@ struct Unread {
 }
 
 fn unread(connection: &Connection, agent: AgentNo, shelf: &Shelf) -> Result<Vec<Unread>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT author IS ?2, thread IS NOT NULL, extra IS NOT NULL, recipients
-         FROM messages WHERE position = ?1",
-    )?;
     let mut found = Vec::new();
-    for position in room_index::oldest(connection, shelf.room.no, shelf.read_to, UNREAD_COUNTED)? {
-        let (own, is_reply, may_mention, recipients): (bool, bool, bool, u64) = statement
-            .query_row([position.key(), agent.0], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            })?;
-        if own {
-            continue;
+    let mut after = shelf.read_to;
+    // What does not count (own messages, other people's threads) is passed over, within reason.
+    for _ in 0..UNREAD_LOOKED_AT / UNREAD_COUNTED {
+        let positions = room_index::oldest(connection, shelf.room.no, after, UNREAD_COUNTED)?;
+        let Some(last) = positions.last() else { break };
+        after = *last;
+        for position in positions {
+            found.extend(belongs(connection, agent, &shelf.room, position)?);
         }
-        // Only replies may be somebody else's, and only messages with mentions may be for this agent.
-        let delivery = if is_reply || may_mention {
-            let first = position.plus(events_before_deliveries(&shelf.room, is_reply));
-            delivery_to(connection, first, recipients, agent)?
-        } else {
-            None
-        };
-        if delivery.is_none() && is_reply {
-            continue;
+        if found.len() >= UNREAD_COUNTED {
+            break;
         }
-        let is_mention = delivery.is_some_and(|(_, _, reason)| reason == DeliveryReason::Mention);
-        found.push(Unread {
-            position,
-            is_mention,
-        });
     }
+    found.truncate(UNREAD_COUNTED);
     Ok(found)
+}
+
+/// A message that belongs into an agent's inbox, if it does.
+fn belongs(
+    connection: &Connection,
+    agent: AgentNo,
+    room: &RoomRow,
+    position: Position,
+) -> Result<Option<Unread>> {
+    let (own, is_reply, may_mention, recipients): (bool, bool, bool, u64) = connection
+        .prepare_cached(
+            "SELECT author IS ?2, thread IS NOT NULL, extra IS NOT NULL, recipients
+             FROM messages WHERE position = ?1",
+        )?
+        .query_row([position.key(), agent.0], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?;
+    if own {
+        return Ok(None);
+    }
+    // Only replies may be somebody else's, and only messages with mentions may be for this agent.
+    let delivery = if is_reply || may_mention {
+        let first = position.plus(events_before_deliveries(room, is_reply));
+        delivery_to(connection, first, recipients, agent)?
+    } else {
+        None
+    };
+    let is_mention = delivery.is_some_and(|(_, _, reason)| reason == DeliveryReason::Mention);
+    let counts = delivery.is_some() || !is_reply;
+    Ok(counts.then_some(Unread {
+        position,
+        is_mention,
+    }))
 }
 
 fn item(

@@ -50,6 +50,8 @@ impl Tx<'_> {
         };
         let room = match (named, &parent) {
             (Some(room), Some(parent)) if room.no != parent.room => {
+                let elsewhere = self.room(parent.room)?;
+                self.check_speaker(author, &elsewhere, new.reply_to)?;
                 return Err(Error::Invalid {
                     path: "replyTo",
                     expected: format!("a message of {}", room.label()),
@@ -166,7 +168,7 @@ impl Tx<'_> {
         members.dedup();
         let kind = match (author, members.len()) {
             (Speaker::System(_), 1) => RoomKind::Notice,
-            (_, 2) => RoomKind::Dm,
+            (Speaker::Agent(_), 2) => RoomKind::Dm,
             _ => RoomKind::Group,
         };
         let key = (kind as u8, members);
@@ -176,7 +178,7 @@ impl Tx<'_> {
         let (id, name) = match kind {
             // A notice's room is known by its agent.
             RoomKind::Notice => (others[0].id.uuid(), others[0].name.as_str()),
-            _ => (new.conversation_id.uuid(), ""),
+            _ => (ConversationId::new(new.at, self.random.bits()).uuid(), ""),
         };
         let room = NewRoom {
             kind,

@@ -15,7 +15,7 @@ use relay_protocol::agent::AgentType;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{SearchHit, SendTarget};
 use relay_protocol::delivery::Priority;
-use relay_protocol::ids::{AgentId, ChannelId, ConversationId, TokenId, WorkspaceId};
+use relay_protocol::ids::{AgentId, ChannelId, TokenId, WorkspaceId};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -158,7 +158,7 @@ impl World {
 
     pub(super) fn release(&self, name: &str) {
         let release = Release {
-            workspace_no: self.workspace_no,
+            viewer: self.viewer(None),
             name: name.to_owned(),
             at: self.now(),
             reason: None,
@@ -231,7 +231,7 @@ impl World {
             deadline: None,
             idempotency: None,
             redacted: false,
-            conversation_id: ConversationId::new(self.now(), self.bits()),
+            objection: None,
         };
         self.store().send(new).wait().unwrap()
     }

@@ -38,6 +38,9 @@ use crate::store::requests::{Search, Viewer};
 /// How long the thread waits after a send, so that it indexes many at once.
 const BATCHING: Duration = Duration::from_millis(200);
 
+/// How long it waits for sends to pause.
+const BEHIND_AT_MOST: Duration = Duration::from_secs(2);
+
 /// How long the thread leaves the index alone after it could not be written.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
@@ -212,7 +215,6 @@ impl Shared {
 
     fn fill_when_wanted(&self) {
         while self.wait_for_work() {
-            self.wanted.store(false, Ordering::Release);
             if let Err(failure) = self.fill() {
                 let error = Error::from(failure);
                 tracing::warn!(%error, "messages could not be indexed; it will be tried again");
@@ -226,7 +228,11 @@ impl Shared {
         while !self.is_closed() && !self.wanted.load(Ordering::Acquire) {
             park();
         }
-        self.pause(BATCHING);
+        let begun = Instant::now();
+        // A burst of sends is not disturbed; a search that comes meanwhile adds what it needs itself.
+        while self.wanted.swap(false, Ordering::AcqRel) && begun.elapsed() < BEHIND_AT_MOST {
+            self.pause(BATCHING);
+        }
         !self.is_closed()
     }
 
