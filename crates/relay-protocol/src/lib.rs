@@ -1,1 +1,3 @@
 //! The words of Relay, as they are on the wire.
+
+pub mod redact;
