@@ -9,20 +9,12 @@ use serde_json::Value;
 
 use crate::agent::AgentType;
 use crate::ids::{AgentId, InvocationId};
+use crate::limits::{
+    ACTION_NAME_CHARS, ACTION_SCHEMA_BYTES, ACTION_SCHEMA_DEPTH, ACTION_TIMEOUT_MAX_MS,
+};
 use crate::problem::{ErrorCode, Problem};
 use crate::time::Timestamp;
 use crate::wire::literals;
-
-/// Most characters of an action's name, all of `A-Z a-z 0-9 _ -`.
-pub const ACTION_NAME_CHARS: usize = 48;
-/// Most bytes of an action's schema, as JSON.
-pub const ACTION_SCHEMA_BYTES: usize = 64 * 1024;
-/// How deep an action's schema may be nested.
-pub const ACTION_SCHEMA_DEPTH: usize = 32;
-/// How long a call may take when the action does not say.
-pub const ACTION_TIMEOUT_MS: u64 = 5 * 60 * 1000;
-/// How long a call may take at most.
-pub const ACTION_TIMEOUT_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The caller carried on action events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

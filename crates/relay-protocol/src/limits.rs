@@ -52,3 +52,33 @@ pub const UNUSED_ATTACHMENT_MS: i64 = 24 * 60 * 60 * 1000;
 pub const LIVE_ENTRIES: usize = 4_096;
 /// Log entries that are checked when a database is opened.
 pub const CHAIN_CHECKED_AT_START: u64 = 1_000;
+/// Most characters of an action's name, all of `A-Z a-z 0-9 _ -`.
+pub const ACTION_NAME_CHARS: usize = 48;
+/// Most bytes of an action's schema, as JSON.
+pub const ACTION_SCHEMA_BYTES: usize = 64 * 1024;
+/// How deep an action's schema may be nested.
+pub const ACTION_SCHEMA_DEPTH: usize = 32;
+/// How long a call may take when the action does not say.
+pub const ACTION_TIMEOUT_MS: u64 = 5 * 60 * 1000;
+/// How long a call may take at most.
+pub const ACTION_TIMEOUT_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+/// The most filters that one selector may hold, counting each nested one.
+pub const FILTER_NODES: usize = 64;
+/// Most events of one batch.
+pub const EVENTS_PER_BATCH: usize = 256;
+/// Most deliveries that one boundary call gets.
+pub const BOUNDARY_DELIVERIES: u32 = 20;
+/// Most bytes of text that one boundary call gets.
+pub const BOUNDARY_BYTES: u32 = 32 * 1024;
+/// Most subscriptions of one connection.
+pub const SUBSCRIPTIONS_PER_CONNECTION: usize = 256;
+/// How long a connection may stay without `hello` when its credential is not in a header.
+pub const HELLO_TIMEOUT_MS: u64 = 10_000;
+/// How long a peer may stay silent before it counts as dead.
+pub const SILENCE_MS: u64 = 30_000;
+/// Fewest bytes of a signing secret.
+pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+/// Most event names or patterns of one webhook.
+pub const EVENTS_PER_WEBHOOK: usize = 64;
+/// Most headers that a webhook may add.
+pub const HEADERS_PER_WEBHOOK: usize = 16;

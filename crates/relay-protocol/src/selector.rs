@@ -19,15 +19,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::event::{LoggedEvent, RelayEvent};
 use crate::ids::AgentId;
+use crate::limits::FILTER_NODES;
 use crate::problem::{ErrorCode, Problem};
 use crate::status::AgentStatus;
 use crate::suggest::nearest;
 
 use filter::Content;
 pub use filter::Filter;
-
-/// The most filters that one selector may hold, counting each nested one.
-pub const MAX_FILTER_NODES: usize = 64;
 
 /// How many existing names an error offers.
 const SUGGESTIONS: usize = 3;
@@ -65,7 +63,7 @@ pub enum SelectorError {
         nearest: Vec<String>,
     },
     /// More filters than one selector may hold.
-    #[error("a selector holds at most {MAX_FILTER_NODES} filters, found {found}")]
+    #[error("a selector holds at most {FILTER_NODES} filters, found {found}")]
     TooManyFilters {
         /// How many there are.
         found: usize,

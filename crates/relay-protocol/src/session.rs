@@ -19,13 +19,6 @@ use crate::status::AgentStatus;
 use crate::time::Timestamp;
 use crate::wire::{self, literals};
 
-/// Most events of one batch.
-pub const EVENTS_PER_BATCH: usize = 256;
-/// Most deliveries that one boundary call gets.
-pub const BOUNDARY_DELIVERIES: u32 = 20;
-/// Most bytes of text that one boundary call gets.
-pub const BOUNDARY_BYTES: u32 = 32 * 1024;
-
 /// The frame `attach`: the socket itself is the link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -47,12 +47,6 @@ pub use frame::{ClientFrame, FrameRef, ServerFrame};
 
 /// The version of the protocol that this crate speaks.
 pub const PROTOCOL: u32 = 1;
-/// Most subscriptions of one connection.
-pub const SUBSCRIPTIONS_PER_CONNECTION: usize = 256;
-/// How long a connection may stay without `hello` when its credential is not in a header.
-pub const HELLO_TIMEOUT_MS: u64 = 10_000;
-/// How long a peer may stay silent before it counts as dead.
-pub const SILENCE_MS: u64 = 30_000;
 
 /// The close code and reason when a session's resume token was used on another link.
 pub const CLOSE_SUPERSEDED: (u16, &str) = (4001, "superseded");

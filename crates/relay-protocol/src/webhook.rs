@@ -10,13 +10,6 @@ use crate::selector::{Filter, Selector, SelectorError};
 use crate::time::Timestamp;
 use crate::wire::literals;
 
-/// Fewest bytes of a signing secret.
-pub const SECRET_BYTES_MIN: usize = 16;
-/// Most event names or patterns of one webhook.
-pub const EVENTS_PER_WEBHOOK: usize = 64;
-/// Most headers that a webhook may add.
-pub const HEADERS_PER_WEBHOOK: usize = 16;
-
 /// The body of `POST /v1/webhooks`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

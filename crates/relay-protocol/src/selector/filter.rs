@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Condition, Facts};
-use super::{KnownAgent, MAX_FILTER_NODES, SelectorError, check_pattern, pattern_matches};
+use super::{KnownAgent, SelectorError, check_pattern, pattern_matches};
+use crate::limits::FILTER_NODES;
 use crate::status::AgentStatus;
 
 /// What is known of an event beside its name.
@@ -198,7 +199,7 @@ impl Filter {
     /// Refuses unknown events, impossible conditions, empty lists and filters that are too large.
     pub(super) fn check(&self) -> Result<(), SelectorError> {
         let found = self.nodes();
-        if found > MAX_FILTER_NODES {
+        if found > FILTER_NODES {
             return Err(SelectorError::TooManyFilters { found });
         }
         self.check_names()
