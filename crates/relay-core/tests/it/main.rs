@@ -1,4 +1,11 @@
 //! The integration tests of the engine: one binary, one module per subject.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod story;
+mod support;
 mod vfs;
 mod vfs_selftest;
