@@ -7,6 +7,7 @@
 
 mod errors;
 mod faults;
+mod live;
 mod story;
 mod support;
 mod vfs;
