@@ -8,6 +8,7 @@
 mod errors;
 mod faults;
 mod live;
+mod messaging;
 mod story;
 mod support;
 mod vfs;
