@@ -7,6 +7,7 @@
 
 mod errors;
 mod faults;
+mod layout;
 mod live;
 mod messaging;
 mod story;
