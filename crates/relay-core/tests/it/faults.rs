@@ -9,13 +9,14 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex};
 
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
-use relay_core::{Caller, Error, KeepSince, Result, Upload};
+use relay_core::{Caller, Error, Followed, KeepSince, Result, Subscription, Upload};
 use relay_protocol::api::messages::{ReplyMessage, SendMessage};
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent, UpdateChannel};
 use relay_protocol::ids::{AttachmentId, MessageId};
 use relay_protocol::limits::UNUSED_ATTACHMENT_MS;
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
+use relay_protocol::selector::Selector;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
@@ -48,6 +49,7 @@ async fn every_call_fails(template: &Template, change: &Change, failure: Failure
     let scene = template
         .open(|options| options.vfs = Some(vfs.name().to_owned()))
         .await;
+    let mut follower = scene.follower().await;
     for n in 1..MOST_WRITES {
         let before = scene.state(n).await;
         vfs.fail_nth(n, failure);
@@ -61,8 +63,10 @@ async fn every_call_fails(template: &Template, change: &Change, failure: Failure
         let what = format!("{}, call {n}, {failure:?}: {error}", change.name);
         check_retryable(&error, &what);
         assert!(scene.state(n).await == before, "{what}: something changed");
+        scene.was_told(&mut follower).await;
         // What the writer remembers is what the disk holds, so the next change fits onto it.
         scene.aside("goes on").await.unwrap();
+        scene.was_told(&mut follower).await;
     }
     panic!("{} never got through", change.name);
 }
@@ -91,6 +95,7 @@ async fn every_row_fails(template: &Template, change: &Change) -> u64 {
         .open(|options| options.on_writer = Some(Arc::new(move |db| guard_rows(db, &hook))))
         .await;
     let before_victim = scene.writes_of_gate_and_neighbour(&gate).await;
+    let mut follower = scene.follower().await;
     for n in 1..MOST_WRITES {
         let what = format!("{}, row {n}", change.name);
         let (before, quiet) = (scene.world.dump().await, scene.quiet_tables());
@@ -137,6 +142,7 @@ async fn every_row_fails(template: &Template, change: &Change) -> u64 {
             "{what}"
         );
         assert_eq!(scene.quiet_tables(), quiet, "{what}");
+        scene.was_told(&mut follower).await;
         let report = scene.world.engine.audit_verify(&scene.world.key).await;
         assert!(report.unwrap().is_intact(), "{what}");
     }
@@ -342,6 +348,22 @@ impl Scene {
     async fn gate_change(&self) -> Result<()> {
         let engine = &self.world.engine;
         engine.rename_workspace(&self.world.key, "gate").await
+    }
+
+    async fn follower(&self) -> Subscription {
+        let World { engine, key, .. } = &self.world;
+        engine.subscribe(key, Selector::all(), None).await.unwrap()
+    }
+
+    /// Checks that a follower hears what is stored and nothing else.
+    async fn was_told(&self, follower: &mut Subscription) {
+        for expected in self.world.events_after(follower.after()).await {
+            let Ok(Followed::Event(found)) = follower.next().await else {
+                panic!("expected {expected:?}")
+            };
+            assert_eq!(found.event, expected);
+        }
+        assert!(poll(pin!(follower.next())).is_pending());
     }
 
     async fn writes_of_gate_and_neighbour(&self, gate: &Gate) -> u64 {
