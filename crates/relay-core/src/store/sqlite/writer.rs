@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use rusqlite::{CachedStatement, Connection, Params};
 use tokio::sync::oneshot;
 
+use super::FORMAT;
 use super::checkpoint::Checkpointer;
 use super::directory::Directory;
 use super::log::Heads;
@@ -309,12 +310,26 @@ impl Actor {
         self.directory.forget();
     }
 
-    /// After a failed commit: nothing in memory may be ahead of the disk.
+    /// After a failed commit: nothing in memory may be ahead of the disk, and nothing on disk ahead of
+    /// what will be answered.
     fn forget(&mut self) {
         if !self.parts.connection.is_autocommit() {
             let _ = self.parts.connection.execute_batch("ROLLBACK");
         }
         self.heads.forget();
         self.directory.forget();
+        self.overwrite_failed();
+    }
+
+    /// Writes something harmless where the failed commit was. Its pages may be in the write-ahead log
+    /// although it could not be synced, and a restart would take them for a commit.
+    fn overwrite_failed(&self) {
+        let written = self
+            .parts
+            .connection
+            .pragma_update(None, "user_version", FORMAT);
+        if let Err(error) = written {
+            tracing::warn!(%error, "a failed commit could not be overwritten; the next one will do it");
+        }
     }
 }
