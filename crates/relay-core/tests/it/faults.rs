@@ -63,6 +63,11 @@ async fn every_call_fails(template: &Template, change: &Change, failure: Failure
         let what = format!("{}, call {n}, {failure:?}: {error}", change.name);
         check_retryable(&error, &what);
         assert!(scene.state(n).await == before, "{what}: something changed");
+        assert_eq!(
+            scene.reopened().await.head().await,
+            scene.world.head().await,
+            "{what}"
+        );
         scene.was_told(&mut follower).await;
         // What the writer remembers is what the disk holds, so the next change fits onto it.
         scene.aside("goes on").await.unwrap();
@@ -96,25 +101,11 @@ async fn every_row_fails(template: &Template, change: &Change) -> u64 {
         .await;
     let before_victim = scene.writes_of_gate_and_neighbour(&gate).await;
     let mut follower = scene.follower().await;
+    let quiet = scene.quiet_tables();
+    let mut before = scene.world.dump().await;
     for n in 1..MOST_WRITES {
         let what = format!("{}, row {n}", change.name);
-        let (before, quiet) = (scene.world.dump().await, scene.quiet_tables());
-        let commits = scene.sqlite.commits();
-        gate.close();
-        let mut first = pin!(scene.gate_change());
-        assert!(poll(first.as_mut()).is_pending());
-        gate.wait_until_reached();
-        let mut left = pin!(scene.aside("left"));
-        let mut victim = (change.run)(&scene);
-        let mut right = pin!(scene.aside("right"));
-        assert!(poll(left.as_mut()).is_pending());
-        assert!(poll(victim.as_mut()).is_pending(), "{what}");
-        assert!(poll(right.as_mut()).is_pending());
-        gate.open_and_fail_at(before_victim + n);
-        first.await.unwrap();
-        left.await.unwrap();
-        let (victim, right) = (victim.await, right.await);
-        assert_eq!(scene.sqlite.commits(), commits + 2, "{what}: one commit");
+        let (victim, right) = in_one_commit(&scene, &gate, change, before_victim + n).await;
         let Err(error) = victim else {
             // The change has no Nth row; its neighbour's first one failed instead.
             assert!(right.is_err(), "{what}");
@@ -126,32 +117,65 @@ async fn every_row_fails(template: &Template, change: &Change) -> u64 {
         right.unwrap();
         check_retryable(&error, &what);
         let after = scene.world.dump().await;
-        let aside = ["workspace.updated", "message.created", "delivery.created"];
-        let expected = [&aside[..], &aside[1..]].concat();
-        let (old, new) = after.events.split_at(before.events.len());
-        let types: Vec<_> = new.iter().map(|event| event["type"].as_str()).collect();
-        assert_eq!(old, before.events, "{what}");
-        assert_eq!(
-            types,
-            expected.into_iter().map(Some).collect::<Vec<_>>(),
-            "{what}"
-        );
-        assert_eq!(
-            without_aside(after.state),
-            without_aside(before.state),
-            "{what}"
-        );
+        check_neighbours(&before, &after, &what);
         assert_eq!(scene.quiet_tables(), quiet, "{what}");
         scene.was_told(&mut follower).await;
         let report = scene.world.engine.audit_verify(&scene.world.key).await;
         assert!(report.unwrap().is_intact(), "{what}");
+        before = after;
     }
     panic!("{} never got through", change.name);
 }
 
-fn without_aside<T>(mut state: BTreeMap<String, T>) -> BTreeMap<String, T> {
-    state.retain(|name, _| !["#aside", "@sam", "@sue"].contains(&name.as_str()));
-    state
+/// Runs a change between two neighbours in one commit, in which this row fails.
+async fn in_one_commit(
+    scene: &Scene,
+    gate: &Gate,
+    change: &Change,
+    fail_at: u64,
+) -> (Result<()>, Result<()>) {
+    let commits = scene.sqlite.commits();
+    gate.close();
+    let mut first = pin!(scene.gate_change());
+    assert!(poll(first.as_mut()).is_pending());
+    gate.wait_until_reached();
+    let mut left = pin!(scene.aside("left"));
+    let mut victim = (change.run)(scene);
+    let mut right = pin!(scene.aside("right"));
+    assert!(poll(left.as_mut()).is_pending());
+    assert!(poll(victim.as_mut()).is_pending(), "{}", change.name);
+    assert!(poll(right.as_mut()).is_pending());
+    gate.open_and_fail_at(fail_at);
+    first.await.unwrap();
+    left.await.unwrap();
+    let results = (victim.await, right.await);
+    // One for the gate, one for the three.
+    assert_eq!(scene.sqlite.commits(), commits + 2, "{}", change.name);
+    results
+}
+
+/// Checks that the neighbours' changes are there, and no other.
+fn check_neighbours(before: &Dump, after: &Dump, what: &str) {
+    let (old, new) = after.events.split_at(before.events.len());
+    assert_eq!(old, before.events, "{what}");
+    let types: Vec<_> = new
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .collect();
+    let aside = ["message.created", "delivery.created"];
+    let expected = [&["workspace.updated"][..], &aside, &aside].concat();
+    assert_eq!(types, expected, "{what}");
+    assert_eq!(without_aside(after), without_aside(before), "{what}");
+}
+
+/// The state without what the neighbours change.
+fn without_aside(dump: &Dump) -> BTreeMap<&str, &serde_json::Value> {
+    let state = dump
+        .state
+        .iter()
+        .map(|(name, value)| (name.as_str(), value));
+    let others = state.filter(|(name, _)| !["#aside", "@sam", "@sue"].contains(name));
+    others.collect()
 }
 
 /// Stops the writer at a row, and makes a later one fail.
@@ -413,14 +437,18 @@ impl Scene {
             .collect()
     }
 
-    /// Checks that a copy of the files, opened anew, holds the same.
-    async fn is_on_disk(&self) {
+    /// What a restart would find now: a copy of the files, opened anew.
+    async fn reopened(&self) -> World {
         let directory = TempDir::new().unwrap();
         copy_files(self.directory.path(), directory.path());
         let options = SqliteOptions::new(directory.path().join("relay.db"));
         let sqlite = Arc::new(SqliteStore::open(&options, SeededRandom::new(6)).unwrap());
-        let copy = World::existing(sqlite, &self.past).await;
-        let (found, expected) = (copy.dump().await, self.world.dump().await);
+        World::existing(sqlite, &self.past).await
+    }
+
+    async fn is_on_disk(&self) {
+        let found = self.reopened().await.dump().await;
+        let expected = self.world.dump().await;
         assert_eq!((found.head, found.events), (expected.head, expected.events));
     }
 }
