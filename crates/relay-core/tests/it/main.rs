@@ -1,5 +1,18 @@
 //! The integration tests of the engine: one binary, one module per subject.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod errors;
+mod faults;
+mod layout;
+mod live;
+mod messaging;
+mod redaction;
 mod search;
+mod story;
+mod support;
 mod vfs;
 mod vfs_selftest;

@@ -354,3 +354,97 @@ fn cut_prefix(tx: &mut Tx<'_>, workspace: &WorkspaceRow, before: Timestamp) -> R
     )?;
     Ok(cut as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use relay_protocol::ids::{AgentId, ChannelId, TokenId, WorkspaceId};
+    use serde_json::json;
+
+    use super::*;
+    use crate::environment::Environment;
+    use crate::store::requests::{NewToken, NewWorkspace};
+    use crate::store::sqlite::{SqliteOptions, SqliteStore};
+    use crate::store::{Store as _, WorkspaceRow};
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn workspace(store: &SqliteStore) -> Arc<WorkspaceRow> {
+        let key = NewToken {
+            id: TokenId::new(at(1), 1),
+            hash: [1; 32],
+            at: at(1),
+        };
+        let new = NewWorkspace {
+            id: WorkspaceId::new(at(1), 2),
+            name: "lab".to_owned(),
+            key,
+            general: ChannelId::new(at(1), 3),
+        };
+        store.create_workspace(new).wait().unwrap()
+    }
+
+    /// Logs what a session reports, which the engine does not do by itself.
+    fn report(
+        store: &SqliteStore,
+        workspace: &Arc<WorkspaceRow>,
+        millis: i64,
+        event: serde_json::Value,
+    ) {
+        let agent = AgentId::new(at(1), 4);
+        let tag = event["type"].clone();
+        let event = json!({ "type": tag, "agentId": agent, "event": event });
+        let event: RelayEvent = serde_json::from_value(event).unwrap();
+        let workspace = workspace.clone();
+        let logged = store
+            .writer
+            .submit(move |tx| tx.log(&workspace, at(millis), event.clone()));
+        logged.wait().unwrap();
+    }
+
+    #[test]
+    fn retention_takes_old_bulky_payloads_and_nothing_else() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let options = SqliteOptions::new(directory.path().join("relay.db"));
+        let store = SqliteStore::open(&options, Environment::system().random).unwrap();
+        let workspace = workspace(&store);
+        let output = || json!({ "type": "terminal.output", "text": "hunter2" });
+        let line = || json!({ "type": "log", "level": "info", "message": "started" });
+        for (millis, event) in [(10, output()), (10, line()), (20, output()), (30, output())] {
+            report(&store, &workspace, millis, event);
+        }
+        let retention = |before| Retention {
+            workspace_no: workspace.no,
+            bulky_before: Some(at(before)),
+            all_before: None,
+            at: at(40),
+        };
+        assert_eq!(store.retain(retention(10)).wait(), Ok((0, 0)));
+        assert_eq!(store.retain(retention(30)).wait(), Ok((2, 0)));
+        assert_eq!(store.retain(retention(30)).wait(), Ok((0, 0)));
+        let events = store.events(workspace.no, 2, 10).wait().unwrap();
+        let found: Vec<_> = events
+            .iter()
+            .map(|event| (event.event.event_type.as_str(), event.event.event.is_some()))
+            .collect();
+        let expected = [
+            ("terminal.output", false),
+            ("log", true),
+            ("terminal.output", false),
+            ("terminal.output", true),
+            ("audit.erased", true),
+        ];
+        assert_eq!(found, expected);
+        let Some(RelayEvent::AuditErased(erased)) = &events[4].event.event else {
+            panic!("{:?}", events[4].event)
+        };
+        assert_eq!((erased.entries, erased.from_seq, erased.to_seq), (2, 3, 5));
+        assert_eq!(erased.reason, "retention");
+        let report = store.verify(workspace.no).wait().unwrap();
+        assert!(report.is_intact(), "{report:?}");
+        assert_eq!(report.erased, 2);
+    }
+}

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use rusqlite::{CachedStatement, Connection, Params};
 use tokio::sync::oneshot;
 
+use super::FORMAT;
 use super::checkpoint::Checkpointer;
 use super::directory::Directory;
 use super::log::Heads;
@@ -217,7 +218,8 @@ impl Actor {
         let mut entries = Vec::new();
         let failure = self.write(&mut batch, &mut entries).err();
         if failure.is_some() {
-            self.forget();
+            self.abandon();
+            self.overwrite_failed();
         } else {
             self.commits.fetch_add(1, Ordering::Relaxed);
             self.parts.hub.publish(entries);
@@ -230,7 +232,7 @@ impl Actor {
     /// Makes all changes in one transaction.
     fn write(&mut self, batch: &mut [Box<dyn Job>], entries: &mut Vec<Arc<Entry>>) -> Result<()> {
         if !self.attempt(batch, entries, Mode::Together)? {
-            self.forget();
+            self.abandon();
             entries.clear();
             self.attempt(batch, entries, Mode::Apart)?;
         }
@@ -291,11 +293,23 @@ impl Actor {
     }
 
     /// Ends the transaction without a trace: nothing in memory may be ahead of the disk.
-    fn forget(&mut self) {
+    fn abandon(&mut self) {
         if !self.parts.connection.is_autocommit() {
             let _ = self.parts.connection.execute_batch("ROLLBACK");
         }
         self.heads.forget();
         self.directory.forget();
+    }
+
+    /// Writes something harmless where the failed commit was. Its pages may be in the write-ahead log
+    /// although it could not be synced, and a restart would take them for a commit.
+    fn overwrite_failed(&self) {
+        let written = self
+            .parts
+            .connection
+            .pragma_update(None, "user_version", FORMAT);
+        if let Err(error) = written {
+            tracing::warn!(%error, "a failed commit could not be overwritten; the next one will do it");
+        }
     }
 }
