@@ -5,7 +5,7 @@ use relay_protocol::api::Page;
 use relay_protocol::api::workspace::{AgentRegistered, RegisterAgent, TokenRotated};
 use relay_protocol::event::TokenKind;
 use relay_protocol::ids::AgentId;
-use relay_protocol::limits::{METADATA_BYTES, TOKEN_GRACE_MS};
+use relay_protocol::limits::{METADATA_BYTES, REASON_BYTES, TOKEN_GRACE_MS};
 use relay_protocol::names;
 
 use crate::caller::{Caller, make_token};
@@ -89,6 +89,7 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<()> {
         self.require_agent_or_key(caller, name)?;
+        within("reason", REASON_BYTES, reason.map_or(0, str::len))?;
         let release = Release {
             viewer: caller.viewer()?,
             name: bare(name).to_owned(),

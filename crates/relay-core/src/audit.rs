@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use relay_protocol::limits::REASON_BYTES;
 use relay_protocol::time::Timestamp;
 
 use crate::caller::Caller;
-use crate::engine::Engine;
+use crate::engine::{Engine, within};
 use crate::error::Result;
 use crate::store::{AuditReport, ChainHead, Erasure, Retention};
 
@@ -33,6 +34,7 @@ impl Engine {
     /// it was erased, stays.
     pub async fn audit_erase(&self, caller: &Caller, seqs: Vec<u64>, reason: &str) -> Result<u64> {
         let workspace_no = caller.require_workspace_key()?.no;
+        within("reason", REASON_BYTES, reason.len())?;
         let reason = reason.to_owned();
         self.store
             .erase(Erasure {

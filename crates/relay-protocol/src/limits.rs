@@ -18,6 +18,8 @@ pub const FILE_NAME_CHARS: usize = 255;
 pub const MEDIA_TYPE_BYTES: usize = 255;
 /// Most bytes of a channel's topic.
 pub const TOPIC_BYTES: usize = 1024;
+/// Most bytes of the reason for a release or an erasure.
+pub const REASON_BYTES: usize = 1024;
 /// Most bytes of a reaction.
 pub const EMOJI_BYTES: usize = 64;
 /// Most different reactions on one message.

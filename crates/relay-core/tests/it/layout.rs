@@ -75,7 +75,8 @@ fn is_declared(directory: &Path, root: &str, file: &Path) -> bool {
     let declares = |line: &str| {
         let line = line
             .trim_start_matches("pub ")
-            .trim_start_matches("pub(crate) ");
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ");
         line == format!("mod {name};")
     };
     parents.iter().any(|parent| {

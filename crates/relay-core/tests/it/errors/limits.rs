@@ -5,7 +5,7 @@ use relay_protocol::api::messages::{SearchQuery, SendMessage};
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent};
 use relay_protocol::limits::{
     CHANNEL_MEMBERS, EMOJI_BYTES, METADATA_BYTES, PAGE_ITEMS, QUERY_BYTES, REACTIONS_PER_MESSAGE,
-    RECIPIENTS_PER_SEND, TOPIC_BYTES, UNREAD_COUNTED,
+    REASON_BYTES, RECIPIENTS_PER_SEND, TOPIC_BYTES, UNREAD_COUNTED,
 };
 use relay_protocol::problem::ErrorCode;
 use rusqlite::Connection;
@@ -42,6 +42,17 @@ async fn sizes_end_where_they_say() {
     lab.refuses_send("metadata of a message", LimitExceeded, body(more))
         .await;
     engine.send(alice, body(METADATA_BYTES)).await.unwrap();
+
+    let most = "x".repeat(REASON_BYTES);
+    let more = format!("{most}.");
+    let release = engine.release_agent(key, "data", Some(&more));
+    lab.refuses("reason of a release", LimitExceeded, release)
+        .await;
+    let erase = engine.audit_erase(key, vec![1], &more);
+    lab.refuses("reason of an erasure", LimitExceeded, erase)
+        .await;
+    let release = engine.release_agent(key, "data", Some(&most));
+    release.await.unwrap();
 
     let most = "ü".repeat(TOPIC_BYTES / 2);
     let more = format!("{most}.");
