@@ -5,14 +5,21 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod child;
+mod crash;
+mod depth;
 mod errors;
 mod faults;
 mod layout;
 mod live;
 mod messaging;
+mod opening;
+mod power;
 mod redaction;
 mod search;
 mod story;
 mod support;
+mod survival;
 mod vfs;
 mod vfs_selftest;
+mod writers;
