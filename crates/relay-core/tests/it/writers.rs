@@ -138,6 +138,28 @@ pub(crate) enum Texts {
     Long,
 }
 
+/// Lets each agent take so many steps, one after the other, and returns what they were told.
+pub(crate) async fn fill(
+    engine: &Engine,
+    keys: &Keys,
+    texts: Texts,
+    steps: u64,
+) -> Result<Vec<Ack>, Error> {
+    let told = Mutex::new(Vec::new());
+    let tell = |ack| {
+        told.lock().expect("nobody panics").push(ack);
+        ControlFlow::Continue(())
+    };
+    for no in 0..AGENTS {
+        let caller = keys.agent(engine, no).await?;
+        let mut writer = Writer::new(engine, caller, no, texts, 0, tell);
+        for step in 0..steps {
+            let _ = writer.step(step).await?;
+        }
+    }
+    Ok(told.into_inner().expect("nobody panics"))
+}
+
 /// Lets all agents write at once until the store fails them, or they are told to stop; returns the
 /// failures.
 ///
