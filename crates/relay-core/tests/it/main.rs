@@ -7,6 +7,7 @@
 
 mod child;
 mod crash;
+mod damage;
 mod depth;
 mod errors;
 mod faults;

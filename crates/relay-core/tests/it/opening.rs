@@ -143,20 +143,24 @@ fn a_directory_that_can_not_be_used_is_an_error_that_names_it() {
 
 /// How a database was left.
 #[derive(Clone, Copy, Debug)]
-enum Files {
+pub(crate) enum Files {
     /// Closed in order.
     Closed,
     /// As after `kill -9`: with its write-ahead log beside it.
     InUse,
+    /// Closed in order, with few rows.
+    Small,
 }
 
 /// Copies a database, with more than a thousand log entries unless it is a small one.
-fn database(state: Files) -> (TempDir, Keys) {
+pub(crate) fn database(state: Files) -> (TempDir, Keys) {
     static CLOSED: LazyLock<(TempDir, Keys)> = LazyLock::new(|| written(Files::Closed));
     static IN_USE: LazyLock<(TempDir, Keys)> = LazyLock::new(|| written(Files::InUse));
+    static SMALL: LazyLock<(TempDir, Keys)> = LazyLock::new(|| written(Files::Small));
     let (directory, keys) = match state {
         Files::Closed => &*CLOSED,
         Files::InUse => &*IN_USE,
+        Files::Small => &*SMALL,
     };
     let copy = tempfile::tempdir().expect("a directory");
     copy_files(directory.path(), copy.path());
@@ -170,6 +174,7 @@ fn written(state: Files) -> (TempDir, Keys) {
     let (steps, is_closed) = match state {
         Files::Closed => (70, true),
         Files::InUse => (70, false),
+        Files::Small => (3, true),
     };
     block_on(fill(&engine, &keys, Texts::Short, steps)).expect("nothing fails");
     let engine = (!is_closed).then_some(engine);
@@ -180,7 +185,7 @@ fn written(state: Files) -> (TempDir, Keys) {
 }
 
 /// Opens what must not open, and checks that this changed nothing.
-fn refused(directory: &Path) -> OpenError {
+pub(crate) fn refused(directory: &Path) -> OpenError {
     let before = files(directory);
     let error = match open_in(directory) {
         Err(error) => error,
@@ -193,7 +198,7 @@ fn refused(directory: &Path) -> OpenError {
 }
 
 /// The database and its logs. Files that SQLite makes to share memory, and empty ones, do not count.
-fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let names = [DATABASE, "relay.db-wal", "relay.db-journal"];
     names
         .into_iter()
@@ -205,14 +210,14 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-fn copy_files(from: &Path, to: &Path) {
+pub(crate) fn copy_files(from: &Path, to: &Path) {
     for (name, content) in files(from) {
         std::fs::write(to.join(name), content).expect("a copy");
     }
 }
 
 /// Changes a database past the engine.
-fn change(directory: &Path, sql: &str) {
+pub(crate) fn change(directory: &Path, sql: &str) {
     let db = Connection::open(directory.join(DATABASE)).expect("it opens");
     db.set_db_config(
         rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
@@ -235,7 +240,7 @@ fn read_only(parent: &Path) -> PathBuf {
     }
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(work)
 }

@@ -6,7 +6,7 @@ use relay_protocol::event::{AuditErased, RelayEvent, is_bulky};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::log::{Content, Head, bounds, header, read_cut, read_head};
+use super::log::{Content, Head, bounds, header, read_cut, read_end, read_head};
 use super::log_read::{LogRow, SELECT_LOG, read_row};
 use super::messages::{delivery_digest, message_digest};
 use super::writer::Tx;
@@ -54,13 +54,7 @@ pub(super) fn verify_tail(
             "SELECT position, count, hash FROM log WHERE position BETWEEN ?1 AND ?2
              ORDER BY position DESC LIMIT 1 OFFSET ?3",
         )?
-        .query_row(params![first, last, links], |row| {
-            let position = Position::from_key(row.get(0)?);
-            Ok(Head {
-                seq: position.seq() + row.get::<_, u64>(1)? - 1,
-                hash: row.get(2)?,
-            })
-        })
+        .query_row(params![first, last, links], read_end)
         .optional()?;
     match before {
         Some(start) => check(connection, workspace, start),
@@ -103,7 +97,7 @@ fn check(connection: &Connection, workspace: &WorkspaceRow, start: Head) -> Resu
         previous = row.hash;
         report.rows += 1;
         report.events += row.count;
-        report.to_seq = seq + row.count - 1;
+        report.to_seq = (seq + row.count).saturating_sub(1);
     }
     report.head = hex(&previous);
     Ok(report)
