@@ -22,6 +22,7 @@ mod search;
 mod story;
 mod support;
 mod survival;
+mod tampering;
 mod vfs;
 mod vfs_selftest;
 mod writers;

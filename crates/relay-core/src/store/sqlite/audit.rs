@@ -150,21 +150,29 @@ fn send_digest(connection: &Connection, row: &LogRow, salt: &Salt) -> Result<Opt
     };
     let mut digest = PayloadDigest::new(salt);
     message_digest(&mut digest, &text, extra.as_deref());
-    let recipients: u64 = connection
+    // The message has the time of its row, which the header covers, and its deliveries are its own.
+    let recipients: Option<u64> = connection
         .prepare_cached(
-            "SELECT room, author, author_name, parent, recipients FROM messages WHERE position = ?1",
+            "SELECT room, author, author_name, parent, recipients FROM messages
+             WHERE position = ?1 AND at = ?2",
         )?
-        .query_row([row.position.key()], |message| {
+        .query_row([row.position.key(), row.at.as_millis()], |message| {
             digest.number(message.get(0)?).number(message.get(1)?);
-            digest.text(message.get::<_, Option<String>>(2)?.as_deref()).number(message.get(3)?);
+            let author_name = message.get::<_, Option<String>>(2)?;
+            digest.text(author_name.as_deref()).number(message.get(3)?);
             message.get(4)
-        })?;
-    let after = row.position.plus(row.count);
-    let first = after.key() - i64::try_from(recipients).unwrap_or(i64::MAX);
+        })
+        .optional()?;
+    let Some(recipients) = recipients else {
+        return Ok(None);
+    };
+    let after = row.position.plus(row.count).key();
+    let first = after.saturating_sub_unsigned(recipients);
     let mut statement = connection.prepare_cached(
-        "SELECT agent FROM deliveries WHERE position >= ?1 AND position < ?2 ORDER BY position",
+        "SELECT agent FROM deliveries WHERE position >= ?1 AND position < ?2 AND message = ?3
+         ORDER BY position",
     )?;
-    let mut agents = statement.query([first, after.key()])?;
+    let mut agents = statement.query([first, after, row.position.key()])?;
     while let Some(agent) = agents.next()? {
         delivery_digest(&mut digest, AgentNo(agent.get(0)?));
     }
