@@ -3,6 +3,7 @@
 //! The store is open meanwhile, as for anybody who can write to its file. What the chain alone can't
 //! show, a head that was kept elsewhere does.
 
+use relay_core::error::{Error, StorageError};
 use relay_core::store::{AuditReport, ChainHead};
 use relay_core::{Caller, Engine};
 use relay_protocol::selector::Selector;
@@ -156,6 +157,21 @@ fn a_changed_hash_breaks_the_links_on_both_sides() {
     );
     let (first, next) = (seq(position), seq(position) + 1);
     assert_eq!(town.verify().changed, [first, next]);
+}
+
+#[test]
+fn a_value_of_the_wrong_form_is_damage_and_not_a_reason_to_try_again() {
+    for change in [
+        "UPDATE log SET hash = x'00' WHERE position = ?1",
+        "UPDATE log SET count = -1 WHERE position = ?1",
+        "UPDATE log SET payload = CAST(x'ff' AS TEXT) WHERE position = ?1",
+    ] {
+        let town = Town::new();
+        town.change(change, town.position(AN_EVENT));
+        let verdict = town.block_on(town.engine.audit_verify(&town.owner()));
+        let is_damage = matches!(&verdict, Err(Error::Storage(StorageError::Corrupt(_))));
+        assert!(is_damage, "{change}: {verdict:?}");
+    }
 }
 
 #[test]

@@ -222,7 +222,21 @@ impl From<rusqlite::Error> for Error {
             Some(Sqlite::DatabaseCorrupt | Sqlite::NotADatabase) => {
                 StorageError::Corrupt(error.to_string())
             }
+            _ if is_damage(&error) => StorageError::Corrupt(error.to_string()),
             _ => StorageError::Unavailable(error.to_string()),
         })
     }
+}
+
+/// True for a value that is not what was written: trying again won't help.
+const fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::FromSqlConversionFailure(..)
+            | E::IntegralValueOutOfRange(..)
+            | E::InvalidColumnType(..)
+            | E::QueryReturnedNoRows
+            | E::Utf8Error(..)
+    )
 }
