@@ -10,6 +10,7 @@ mod child;
 mod crash;
 mod damage;
 mod depth;
+mod disk_full;
 mod errors;
 mod faults;
 mod layout;
