@@ -215,8 +215,8 @@ fn create_until_cut(mutations: u64) -> (FaultVfs, bool) {
         vfs: Some(vfs.name().to_owned()),
         ..SqliteOptions::new(directory.path().join(DATABASE))
     });
-    // Before the files are closed, which copies and deletes the write-ahead log.
     let is_created = created.is_ok();
+    // Closing copies and deletes the write-ahead log, which the power may not last for either.
     drop(created);
     vfs.cut_power_now();
     (vfs, is_created)
