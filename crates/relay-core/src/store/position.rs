@@ -56,10 +56,10 @@ impl Position {
         self.0 as u64 & SEQ_MAX
     }
 
-    /// The place that many further on.
+    /// The place that many further on. A count from a damaged row leads to the end, not to a panic.
     #[must_use]
     pub const fn plus(self, count: u64) -> Self {
-        Self(self.0 + count as i64)
+        Self(self.0.saturating_add_unsigned(count))
     }
 }
 

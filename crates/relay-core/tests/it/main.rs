@@ -5,14 +5,25 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod backup;
+mod child;
+mod crash;
+mod damage;
+mod depth;
+mod disk_full;
 mod errors;
 mod faults;
 mod layout;
 mod live;
 mod messaging;
+mod opening;
+mod power;
 mod redaction;
 mod search;
 mod story;
 mod support;
+mod survival;
+mod tampering;
 mod vfs;
 mod vfs_selftest;
+mod writers;

@@ -102,6 +102,11 @@ impl FaultVfs {
         self.disk.with_faults(|faults| faults.is_dead())
     }
 
+    /// Says whether a file was changed since its last sync, so that a cut loses something of it.
+    pub(crate) fn is_unsynced(&self, path: &Path) -> bool {
+        self.disk.is_unsynced(path)
+    }
+
     /// Writes the files that survive a cut into `directory`, for the ordinary VFS to open.
     ///
     /// After a cut that is what it left, before one what it would leave now. Files keep their names,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
+use crate::depth::rounds;
 use crate::vfs::{Failure, FaultVfs, SplitMix64, Survivors};
 
 const DATABASE: &str = "notes.db";
@@ -431,14 +432,5 @@ fn until<T>(done: &AtomicBool, mut action: impl FnMut() -> rusqlite::Result<T>) 
     while !done.load(Ordering::Relaxed) {
         drop(action());
         std::thread::yield_now();
-    }
-}
-
-/// Scales a number of rounds with the depth that `scripts/test` was asked for.
-fn rounds(default: u64) -> u64 {
-    if std::env::var("RELAY_TEST_DEPTH").is_ok_and(|depth| depth == "full") {
-        default * 10
-    } else {
-        default
     }
 }

@@ -6,7 +6,7 @@ use relay_protocol::event::{AuditErased, RelayEvent, is_bulky};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::log::{Content, Head, bounds, header, read_cut, read_head};
+use super::log::{Content, Head, bounds, header, read_cut, read_end, read_head};
 use super::log_read::{LogRow, SELECT_LOG, read_row};
 use super::messages::{delivery_digest, message_digest};
 use super::writer::Tx;
@@ -54,13 +54,7 @@ pub(super) fn verify_tail(
             "SELECT position, count, hash FROM log WHERE position BETWEEN ?1 AND ?2
              ORDER BY position DESC LIMIT 1 OFFSET ?3",
         )?
-        .query_row(params![first, last, links], |row| {
-            let position = Position::from_key(row.get(0)?);
-            Ok(Head {
-                seq: position.seq() + row.get::<_, u64>(1)? - 1,
-                hash: row.get(2)?,
-            })
-        })
+        .query_row(params![first, last, links], read_end)
         .optional()?;
     match before {
         Some(start) => check(connection, workspace, start),
@@ -103,7 +97,7 @@ fn check(connection: &Connection, workspace: &WorkspaceRow, start: Head) -> Resu
         previous = row.hash;
         report.rows += 1;
         report.events += row.count;
-        report.to_seq = seq + row.count - 1;
+        report.to_seq = (seq + row.count).saturating_sub(1);
     }
     report.head = hex(&previous);
     Ok(report)
@@ -156,21 +150,29 @@ fn send_digest(connection: &Connection, row: &LogRow, salt: &Salt) -> Result<Opt
     };
     let mut digest = PayloadDigest::new(salt);
     message_digest(&mut digest, &text, extra.as_deref());
-    let recipients: u64 = connection
+    // The message has the time of its row, which the header covers, and its deliveries are its own.
+    let recipients: Option<u64> = connection
         .prepare_cached(
-            "SELECT room, author, author_name, parent, recipients FROM messages WHERE position = ?1",
+            "SELECT room, author, author_name, parent, recipients FROM messages
+             WHERE position = ?1 AND at = ?2",
         )?
-        .query_row([row.position.key()], |message| {
+        .query_row([row.position.key(), row.at.as_millis()], |message| {
             digest.number(message.get(0)?).number(message.get(1)?);
-            digest.text(message.get::<_, Option<String>>(2)?.as_deref()).number(message.get(3)?);
+            let author_name = message.get::<_, Option<String>>(2)?;
+            digest.text(author_name.as_deref()).number(message.get(3)?);
             message.get(4)
-        })?;
-    let after = row.position.plus(row.count);
-    let first = after.key() - i64::try_from(recipients).unwrap_or(i64::MAX);
+        })
+        .optional()?;
+    let Some(recipients) = recipients else {
+        return Ok(None);
+    };
+    let after = row.position.plus(row.count).key();
+    let first = after.saturating_sub_unsigned(recipients);
     let mut statement = connection.prepare_cached(
-        "SELECT agent FROM deliveries WHERE position >= ?1 AND position < ?2 ORDER BY position",
+        "SELECT agent FROM deliveries WHERE position >= ?1 AND position < ?2 AND message = ?3
+         ORDER BY position",
     )?;
-    let mut agents = statement.query([first, after.key()])?;
+    let mut agents = statement.query([first, after, row.position.key()])?;
     while let Some(agent) = agents.next()? {
         delivery_digest(&mut digest, AgentNo(agent.get(0)?));
     }

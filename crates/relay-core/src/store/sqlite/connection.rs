@@ -67,10 +67,19 @@ impl SqliteOptions {
         }
     }
 
-    /// Opens the connection that writes.
+    /// Opens the connection that will write, without changing anything: whose file it is has to be
+    /// found out first.
     pub(super) fn open_writer(&self) -> rusqlite::Result<Connection> {
         let connection =
             self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        // Closing would copy the write-ahead log into the file.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        Ok(connection)
+    }
+
+    /// Makes a connection of [`Self::open_writer`] ready to write.
+    pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         let level = match self.synchronous {
             Synchronous::Full => "FULL",
@@ -80,7 +89,7 @@ impl SqliteOptions {
         // Checkpoints run between commits or on their own thread, never inside a commit.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "cache_size", -(64 * 1024))?;
-        Ok(connection)
+        Ok(())
     }
 
     /// Opens a connection that checkpoints.
@@ -213,7 +222,21 @@ impl From<rusqlite::Error> for Error {
             Some(Sqlite::DatabaseCorrupt | Sqlite::NotADatabase) => {
                 StorageError::Corrupt(error.to_string())
             }
+            _ if is_damage(&error) => StorageError::Corrupt(error.to_string()),
             _ => StorageError::Unavailable(error.to_string()),
         })
     }
+}
+
+/// True for a value that is not what was written: trying again won't help.
+const fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    matches!(
+        error,
+        E::FromSqlConversionFailure(..)
+            | E::IntegralValueOutOfRange(..)
+            | E::InvalidColumnType(..)
+            | E::QueryReturnedNoRows
+            | E::Utf8Error(..)
+    )
 }

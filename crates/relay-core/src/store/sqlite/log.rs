@@ -6,7 +6,7 @@ use std::sync::Arc;
 use relay_protocol::event::{MessageEvent, RelayEvent};
 use relay_protocol::ids::{EventId, WorkspaceId};
 use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::directory::to_json;
 use super::messages::{delivery_digest, message_digest};
@@ -110,18 +110,27 @@ pub(super) fn read_head(connection: &Connection, workspace_no: u32) -> Result<He
             "SELECT position, count, hash FROM log WHERE position BETWEEN ?1 AND ?2
              ORDER BY position DESC LIMIT 1",
         )?
-        .query_row(bounds(workspace_no), |row| {
-            let position = Position::from_key(row.get(0)?);
-            Ok(Head {
-                seq: position.seq() + row.get::<_, u64>(1)? - 1,
-                hash: row.get(2)?,
-            })
-        })
+        .query_row(bounds(workspace_no), read_end)
         .optional()?;
     match last {
         Some(head) => Ok(head),
         None => read_cut(connection, workspace_no),
     }
+}
+
+/// Reads position, count and hash of a row as the end of the chain up to there.
+pub(super) fn read_end(row: &Row<'_>) -> rusqlite::Result<Head> {
+    let position = Position::from_key(row.get(0)?);
+    Ok(Head {
+        seq: (position.seq() + read_count(row, 1)?).saturating_sub(1),
+        hash: row.get(2)?,
+    })
+}
+
+/// Reads how many events a row stands for. More than a log can hold comes from damage, which the hash
+/// shows; it must not overflow a sum before.
+pub(super) fn read_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(row.get::<_, u64>(column)?.min(SEQ_MAX))
 }
 
 /// Reads where a workspace's log begins: the end of what was cut off.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, read_agent};
-use super::log::{Content, bounds, read_cut, read_head};
+use super::log::{Content, bounds, read_count, read_cut, read_head};
 use super::message_read::{become_version, full_at, version_at, version_one};
 use crate::error::{Error, Result, StorageError};
 use crate::store::chain::{Hash, Salt};
@@ -40,7 +40,7 @@ pub(super) const SELECT_LOG: &str =
 pub(super) fn read_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
     Ok(LogRow {
         position: Position::from_key(row.get(0)?),
-        count: row.get(1)?,
+        count: read_count(row, 1)?,
         event_type: row.get(2)?,
         at: Timestamp::from_millis(row.get(3)?),
         content: row.get(4)?,

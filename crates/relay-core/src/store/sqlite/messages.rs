@@ -176,7 +176,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         chosen,
         notices,
     } = draft;
-    let route = route(&new);
+    let route = route(new);
     let position = tx.next_position(workspace.no)?;
     let extra = Extra {
         attachments: attachments::attach(tx, &author, &target.room, position, &new.attachments)?,
@@ -192,7 +192,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
     ));
     insert_message(
         tx,
-        &new,
+        new,
         &author,
         &target,
         position,

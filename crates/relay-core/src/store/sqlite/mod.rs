@@ -1,8 +1,9 @@
 //! The store in SQLite: one file, one writer thread, a few readers, a search index beside it.
 //!
-//! Order at start: the lock, the format version, recovery of the write-ahead log (SQLite does that on
-//! opening), the schema, the last links of the chain. Everything found wrong is an [`OpenError`], and
-//! the file is left as it was.
+//! Order at start: the lock, recovery of the write-ahead log (SQLite does that on opening, in memory),
+//! the format version, the last links of the chain. Everything found wrong is an [`OpenError`], and the
+//! file is left as it was: only then the connection is made ready to write, and a new file gets its
+//! schema.
 
 mod agents;
 mod attachments;
@@ -82,8 +83,16 @@ impl SqliteStore {
         let lock = Lock::take(&options.path)?;
         let sqlite = |error| OpenError::from_sqlite(&options.path, error);
         let mut connection = options.open_writer().map_err(sqlite)?;
-        prepare(&connection, &options.path)?;
-        check_tail(&connection, &options.path)?;
+        match examine(&connection, &options.path)? {
+            Found::Nothing => {
+                options.begin_writing(&connection).map_err(sqlite)?;
+                create(&connection).map_err(sqlite)?;
+            }
+            Found::Database => {
+                check_tail(&connection, &options.path)?;
+                options.begin_writing(&connection).map_err(sqlite)?;
+            }
+        }
         if let Some(on_writer) = &options.on_writer {
             on_writer(&connection).map_err(sqlite)?;
         }
@@ -128,8 +137,14 @@ impl SqliteStore {
     }
 }
 
-/// Checks the format, or lays the schema out in a new file.
-fn prepare(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+/// What is in a file that can be used.
+enum Found {
+    Nothing,
+    Database,
+}
+
+/// Finds out whose file it is and in which format, only by reading.
+fn examine(connection: &Connection, path: &Path) -> Result<Found, OpenError> {
     let sqlite = |error| OpenError::from_sqlite(path, error);
     let pragma = |name: &str| -> rusqlite::Result<i64> {
         connection.pragma_query_value(None, name, |row| row.get(0))
@@ -140,8 +155,8 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), OpenError> {
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(sqlite)?;
     match (application, found, tables) {
-        (0, 0, 0) => create(connection).map_err(sqlite),
-        (APPLICATION_ID, FORMAT, _) => Ok(()),
+        (0, 0, 0) => Ok(Found::Nothing),
+        (APPLICATION_ID, FORMAT, _) => Ok(Found::Database),
         (APPLICATION_ID, _, _) => Err(OpenError::Newer {
             path: path.to_owned(),
             found,
@@ -154,6 +169,7 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// Lays the schema out in a new file.
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     let schema = include_str!("schema.sql");
     connection.execute_batch(&format!(

@@ -52,7 +52,7 @@ impl Readers {
 /// Pages that are copied at a time, and the pause between, so that a backup disturbs nobody.
 const BACKUP_STEP: (i32, Duration) = (1_024, Duration::from_millis(2));
 
-/// Copies the database into a new file, then checks the copy.
+/// Copies the database as it is now into a new file, then checks the copy.
 pub(super) fn backup(connection: &Connection, to: &Path) -> Result<()> {
     if to.exists() {
         return Err(Error::Invalid {
@@ -61,6 +61,9 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<()> {
             found: to.display().to_string(),
         });
     }
+    // The first read fixes the view of the transaction; a copy of a view that moves on begins again
+    // with every commit of others.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let mut copy = Connection::open(to)?;
     Backup::new(connection, &mut copy)?.run_to_completion(BACKUP_STEP.0, BACKUP_STEP.1, None)?;
     let verdict: String = copy.query_row("PRAGMA quick_check", [], |row| row.get(0))?;

@@ -129,6 +129,13 @@ impl Disk {
         })
     }
 
+    /// Says whether the file that has this name now was changed since its last sync.
+    pub(super) fn is_unsynced(&self, path: &Path) -> bool {
+        let state = self.lock();
+        let file = state.live_names.get(path);
+        file.is_some_and(|file| state.files[file.0].content.has_pending())
+    }
+
     /// Returns name and content of each file found after a cut.
     pub(super) fn survivors(&self, survivors: Survivors) -> BTreeMap<OsString, Vec<u8>> {
         let state = self.lock();

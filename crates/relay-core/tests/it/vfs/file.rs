@@ -45,6 +45,11 @@ impl File {
         }
     }
 
+    /// Says whether a cut would lose something.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Returns the content without any pending change.
     pub(super) fn after_losing_pending(&self) -> Vec<u8> {
         self.synced.clone()
