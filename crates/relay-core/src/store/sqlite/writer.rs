@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, Params};
 use tokio::sync::oneshot;
@@ -30,6 +31,9 @@ const QUEUED_CHANGES: usize = 16_384;
 
 /// Most changes of one commit.
 const CHANGES_PER_COMMIT: usize = 512;
+
+/// How long a commit that expects more changes waits for the next one. Commits cost ten times as much.
+const NEXT_CHANGE_WITHIN: Duration = Duration::from_micros(20);
 
 /// A change in the midst of its transaction.
 pub(super) struct Tx<'w> {
@@ -197,6 +201,28 @@ impl Drop for Writer {
     }
 }
 
+/// Takes what is queued, and what those who were just answered ask next: as many as the last time, if
+/// they come one upon the other. A lone sender never waits.
+fn gather(
+    first: Box<dyn Job>,
+    jobs: &Receiver<Box<dyn Job>>,
+    expected: usize,
+) -> Vec<Box<dyn Job>> {
+    let mut batch = vec![first];
+    batch.extend(jobs.try_iter().take(CHANGES_PER_COMMIT - 1));
+    let mut quiet_since = Instant::now();
+    while batch.len() < expected && quiet_since.elapsed() < NEXT_CHANGE_WITHIN {
+        match jobs.try_recv() {
+            Ok(job) => {
+                batch.push(job);
+                quiet_since = Instant::now();
+            }
+            Err(_) => std::hint::spin_loop(),
+        }
+    }
+    batch
+}
+
 struct Actor {
     parts: WriterParts,
     directory: Directory,
@@ -206,9 +232,10 @@ struct Actor {
 
 impl Actor {
     fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
+        let mut expected = 1;
         while let Ok(first) = jobs.recv() {
-            let mut batch = vec![first];
-            batch.extend(jobs.try_iter().take(CHANGES_PER_COMMIT - 1));
+            let batch = gather(first, jobs, expected);
+            expected = batch.len();
             self.commit(batch);
             self.parts.checkpointer.after_commit(&self.parts.connection);
         }
