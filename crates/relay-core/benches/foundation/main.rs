@@ -1,12 +1,20 @@
 //! What durable messaging costs in process, beside the same rows written by hand in the same run.
 //!
 //! `cargo bench -p relay-core --bench foundation` runs all of it; names of parts as arguments
-//! (`sends`, `growth`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
+//! (`sends`, `redaction`, `growth`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a benchmark that can't go on has nothing to report"
+)]
 
 mod baseline;
 mod growth;
 mod measure;
+mod redaction;
 mod sends;
+#[path = "../../../relay-protocol/benches/redact/terminal_text.rs"]
+mod terminal_text;
 mod world;
 
 use std::io::Write as _;
@@ -47,6 +55,9 @@ fn main() {
     measure::disk(out);
     if wanted("sends") {
         sends::run(out, effort);
+    }
+    if wanted("redaction") {
+        redaction::run(out, effort);
     }
     if wanted("growth") {
         growth::run(out, effort);
