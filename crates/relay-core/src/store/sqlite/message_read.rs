@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::Page;
-use relay_protocol::api::messages::{DeliverySummary, MessageView, Reaction, Reader};
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
-use relay_protocol::ids::{AgentId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::api::messages::{MessageView, Reaction, Reader};
+use relay_protocol::ids::{AgentId, MessageId, WorkspaceId};
 use relay_protocol::message::{MessageAuthor, RelayMessage};
 use relay_protocol::names::{check_form, fold};
 use relay_protocol::time::Timestamp;
@@ -14,13 +13,13 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::channels::{page_of, require};
 use super::codes::Code;
-use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
+use super::directory::{from_json, uuid_of};
 use super::log::bounds;
 use super::room_index;
 use crate::error::{Error, Result};
-use crate::store::position::{Position, SEQ_MAX, id_at, place_of};
+use crate::store::position::{Position, SEQ_MAX, place_of};
 use crate::store::records::{
-    AgentNo, DeliveryRow, Extra, MessageParts, RoomKind, RoomNo, RoomRow, WorkspaceRow,
+    AgentNo, Extra, MessageParts, RoomKind, RoomNo, RoomRow, WorkspaceRow,
     events_before_deliveries, system_author,
 };
 use crate::store::requests::{PageRequest, Place, Viewer};
@@ -409,114 +408,4 @@ pub(super) fn readers(connection: &Connection, full: &FullMessage) -> Result<Vec
             })
         })?
         .collect::<rusqlite::Result<_>>()?)
-}
-
-pub(super) fn deliveries(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    viewer: Viewer,
-    full: &FullMessage,
-) -> Result<Vec<DeliverySummary>> {
-    let first = full.first_delivery();
-    let is_author = viewer.agent.is_none() || viewer.agent == full.author;
-    Ok(connection
-        .prepare_cached(
-            "SELECT d.position, a.name, d.state, d.mode, d.error
-             FROM deliveries d JOIN agents a ON a.no = d.agent
-             WHERE d.position >= ?1 AND d.position < ?2 AND (?3 OR d.agent = ?4)
-             ORDER BY d.position",
-        )?
-        .query_map(
-            params![
-                first.key(),
-                first.plus(full.recipients).key(),
-                is_author,
-                viewer.agent.map(|no| no.0)
-            ],
-            |row| {
-                let position = Position::from_key(row.get(0)?);
-                let error: Option<String> = row.get(4)?;
-                Ok(DeliverySummary {
-                    delivery_id: id_at(workspace.id, position, full.message.created_at),
-                    agent: row.get(1)?,
-                    state: row.get::<_, Code<DeliveryState>>(2)?.0,
-                    mode: row
-                        .get::<_, Option<Code<DeliveryMode>>>(3)?
-                        .map(|code| code.0),
-                    error: error.map(|text| from_json(&text)).transpose()?,
-                })
-            },
-        )?
-        .collect::<rusqlite::Result<_>>()?)
-}
-
-/// One delivery, for its recipient, the message's author, or the workspace.
-pub(super) fn delivery(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    viewer: Viewer,
-    id: DeliveryId,
-) -> Result<DeliveryRow> {
-    let unknown = || Error::UnknownDelivery(id);
-    let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
-    connection
-        .prepare_cached(&format!(
-            "SELECT {AGENT_COLUMNS}, d.message, d.state, d.mode, d.allow_downgrade, d.priority,
-                    d.reason, d.deadline, d.generation
-             FROM deliveries d JOIN agents a ON a.no = d.agent
-             WHERE d.position = ?1
-               AND EXISTS (SELECT 1 FROM messages m WHERE m.position = d.message AND m.at = ?2
-                           AND (?3 IS NULL OR m.author = ?3 OR d.agent = ?3))"
-        ))?
-        .query_row(
-            params![position.key(), at.as_millis(), viewer.agent.map(|no| no.0)],
-            |row| {
-                Ok(DeliveryRow {
-                    id,
-                    message_id: id_at(workspace.id, Position::from_key(row.get(7)?), at),
-                    agent: read_agent(row)?.lasting_identity(),
-                    state: row.get::<_, Code<DeliveryState>>(8)?.0,
-                    mode: row
-                        .get::<_, Option<Code<DeliveryMode>>>(9)?
-                        .map(|code| code.0),
-                    allow_downgrade: row.get(10)?,
-                    priority: row.get::<_, Code<Priority>>(11)?.0,
-                    reason: row.get::<_, Code<DeliveryReason>>(12)?.0,
-                    deadline: Timestamp::from_millis(row.get(13)?),
-                    generation: row.get(14)?,
-                })
-            },
-        )
-        .optional()?
-        .ok_or_else(unknown)
-}
-
-/// One recipient's delivery of a message, given the first and the number of them. A message's deliveries lie side by side in the order of their
-/// agents, so that a channel of thousands costs a dozen steps.
-pub(super) fn delivery_to(
-    connection: &Connection,
-    first: Position,
-    recipients: u64,
-    agent: AgentNo,
-) -> Result<Option<(Position, DeliveryState, DeliveryReason)>> {
-    let mut statement = connection
-        .prepare_cached("SELECT agent, state, reason FROM deliveries WHERE position = ?1")?;
-    let (mut low, mut high) = (0, recipients);
-    while low < high {
-        let middle = u64::midpoint(low, high);
-        let position = first.plus(middle);
-        let (found, state, reason) = statement.query_row([position.key()], |row| {
-            Ok((
-                AgentNo(row.get(0)?),
-                row.get::<_, Code<DeliveryState>>(1)?.0,
-                row.get::<_, Code<DeliveryReason>>(2)?.0,
-            ))
-        })?;
-        match found.cmp(&agent) {
-            std::cmp::Ordering::Equal => return Ok(Some((position, state, reason))),
-            std::cmp::Ordering::Less => low = middle + 1,
-            std::cmp::Ordering::Greater => high = middle,
-        }
-    }
-    Ok(None)
 }

@@ -1,34 +1,32 @@
-//! Sending and editing: the writes of messaging.
+//! Sending: what is written when a message comes.
 
 use std::sync::{Arc, OnceLock};
 
-use relay_protocol::api::messages::{DeliverySummary, Notice, NoticeCode, SendTarget};
+use relay_protocol::api::messages::{Notice, NoticeCode, SendTarget};
 use relay_protocol::delivery::{DeliveryReason, DeliveryState, Surfaced};
-use relay_protocol::event::{DeliveryFailed, MessageEvent, RelayEvent};
+use relay_protocol::event::{DeliveryFailed, RelayEvent};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::names::RESERVED;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
+use rusqlite::params;
 
 use super::attachments;
 use super::codes::Code;
-use super::directory::{from_json, to_json};
+use super::directory::to_json;
+use super::idempotency::{remember_key, replay, route};
 use super::log::SentRows;
-use super::message_read::{FullMessage, load, message_at, version_one};
 use super::targets::Target;
 use super::writer::Tx;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::recipients::{Audience, decide_recipients};
-use crate::store::chain::{Hash, PayloadDigest};
+use crate::store::chain::PayloadDigest;
 use crate::store::position::{Position, id_at};
 use crate::store::records::{
-    AgentNo, AgentRow, Extra, Recipient, RoomKind, RoomRow, SendRecord, Sender, WorkspaceRow,
+    AgentNo, AgentRow, Extra, Recipient, RoomKind, SendRecord, Sender, WorkspaceRow,
     events_before_deliveries, system_author,
 };
-use crate::store::requests::{Author, MessageEdit, NewMessage};
-use relay_protocol::limits::IDEMPOTENCY_KEPT_MS;
+use crate::store::requests::{Author, NewMessage};
 
 /// Feeds the content of one version of a message.
 pub(super) fn message_digest(digest: &mut PayloadDigest, text: &str, extra: Option<&str>) {
@@ -405,210 +403,6 @@ impl Tx<'_> {
         )?;
         Ok(())
     }
-}
-
-/// The route under which a key is kept: a reply names no target of its own.
-const fn route(new: &NewMessage) -> &'static str {
-    match new.to {
-        Some(_) => "send",
-        None => "reply",
-    }
-}
-
-/// The part of a first answer that its message does not say.
-#[derive(Serialize, Deserialize)]
-struct FirstAnswer {
-    deliveries: Vec<DeliverySummary>,
-    notices: Vec<Notice>,
-}
-
-fn remember_key(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    author: &Speaker,
-    (route, key, request): (&str, &str, &Hash),
-    record: &SendRecord,
-) -> Result<()> {
-    let answer = FirstAnswer {
-        deliveries: record.deliveries(),
-        notices: record.notices.clone(),
-    };
-    tx.execute(
-        "INSERT OR REPLACE INTO idempotency
-             (workspace, principal, route, key, request, at, message, answer)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            workspace.no,
-            author.no().map_or(0, |no| no.0),
-            route,
-            key,
-            request,
-            record.at.as_millis(),
-            record.position.key(),
-            to_json(&answer)?
-        ],
-    )?;
-    Ok(())
-}
-
-/// The first result of the same request, if the key was used.
-fn replay(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    new: &NewMessage,
-) -> Result<Option<Arc<SendRecord>>> {
-    let Some((key, request)) = &new.idempotency else {
-        return Ok(None);
-    };
-    let principal = match &new.author {
-        Author::Agent(no) => no.0,
-        Author::System(_) => 0,
-    };
-    let used = tx
-        .query(
-            "SELECT request, message, answer FROM idempotency
-             WHERE workspace = ?1 AND principal = ?2 AND route = ?3 AND key = ?4 AND at > ?5",
-        )?
-        .query_map(
-            params![
-                workspace.no,
-                principal,
-                route(new),
-                key,
-                new.at.as_millis() - IDEMPOTENCY_KEPT_MS
-            ],
-            |row| {
-                Ok((
-                    row.get::<_, Vec<u8>>(0)?,
-                    row.get::<_, i64>(1)?,
-                    row.get::<_, String>(2)?,
-                ))
-            },
-        )?
-        .next()
-        .transpose()?;
-    let Some((first_request, message, answer)) = used else {
-        return Ok(None);
-    };
-    if first_request != request {
-        return Err(Error::IdempotencyConflict { key: key.clone() });
-    }
-    let answer: FirstAnswer = from_json(&answer)?;
-    first_result(
-        tx.connection,
-        workspace,
-        Position::from_key(message),
-        answer,
-    )
-    .map(Some)
-}
-
-fn first_result(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    position: Position,
-    answer: FirstAnswer,
-) -> Result<Arc<SendRecord>> {
-    let FullMessage {
-        message,
-        room,
-        parent,
-        ..
-    } = version_one(connection, workspace.id, position)?;
-    let extra = Extra {
-        attachments: message.attachments.clone(),
-        mentions: message.mentions.clone(),
-        metadata: message.metadata.clone(),
-    };
-    Ok(Arc::new(SendRecord {
-        workspace: workspace.id,
-        position,
-        at: message.created_at,
-        author: Sender::Other(message.from.clone()),
-        room: Arc::new(room),
-        parent,
-        text: message.text.clone(),
-        extra,
-        mode: None,
-        recipients: Vec::new(),
-        notices: answer.notices,
-        message: OnceLock::from(Arc::new(message)),
-        replayed: Some(answer.deliveries),
-    }))
-}
-
-/// Replaces a message's text. What was said before stays, as the version it was.
-pub(super) fn edit(tx: &mut Tx<'_>, edit: &MessageEdit) -> Result<Arc<RelayMessage>> {
-    let workspace = tx.workspace(edit.viewer.workspace_no)?;
-    let full = load(tx.connection, &workspace, edit.viewer, edit.message)?;
-    check_author(edit, &full)?;
-    check_open(&full.room)?;
-    let members = tx.members_of(full.room.no)?;
-    let mut mentions = Vec::new();
-    for name in &edit.mentions {
-        if let Some(agent) = tx.find_agent(workspace.no, name)?
-            && members.binary_search(&agent.no).is_ok()
-        {
-            mentions.push(agent.name.clone());
-        }
-    }
-    let extra = Extra {
-        attachments: full.message.attachments.clone(),
-        mentions,
-        metadata: full.message.metadata.clone(),
-    };
-    let stored_extra = (extra != Extra::default())
-        .then(|| to_json(&extra))
-        .transpose()?;
-    keep_version(tx, full.position)?;
-    let position = tx.next_position(workspace.no)?;
-    tx.execute(
-        "UPDATE messages SET text = ?2, extra = ?3, version = version + 1, version_at = ?4,
-                             version_position = ?5
-         WHERE position = ?1",
-        params![
-            full.position.key(),
-            edit.text,
-            stored_extra,
-            edit.at.as_millis(),
-            position.key()
-        ],
-    )?;
-    let message = message_at(tx.connection, workspace.id, full.position)?;
-    let event = MessageEvent::of(message.clone());
-    let stored = (edit.text.as_str(), stored_extra.as_deref());
-    tx.log_version(&workspace, edit.at, full.position, &event, stored)?;
-    Ok(message)
-}
-
-fn check_author(edit: &MessageEdit, full: &FullMessage) -> Result<()> {
-    if edit.viewer.agent == full.author {
-        Ok(())
-    } else {
-        Err(Error::Forbidden {
-            needs: "the token of the message's author",
-        })
-    }
-}
-
-fn check_open(room: &RoomRow) -> Result<()> {
-    match room.archived_at {
-        None => Ok(()),
-        Some(_) => Err(Error::ChannelArchived {
-            name: room.name.clone(),
-        }),
-    }
-}
-
-fn keep_version(tx: &mut Tx<'_>, message: Position) -> Result<()> {
-    tx.execute(
-        "INSERT INTO message_versions (position, message, version, at, text, extra)
-         SELECT coalesce(version_position, position), position, version,
-                coalesce(version_at, at), text, extra
-         FROM messages WHERE position = ?1",
-        [message.key()],
-    )?;
-    Ok(())
 }
 
 /// What a send's target may be, for errors.

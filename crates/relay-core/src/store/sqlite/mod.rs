@@ -12,7 +12,10 @@ mod channels;
 mod checkpoint;
 mod codes;
 mod connection;
+mod delivery_read;
 mod directory;
+mod edits;
+mod idempotency;
 mod lock;
 mod log;
 mod log_read;
@@ -293,7 +296,7 @@ impl Store for SqliteStore {
 
     fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>> {
         self.search.soon();
-        self.writer.submit(move |tx| messages::edit(tx, &edit))
+        self.writer.submit(move |tx| edits::edit(tx, &edit))
     }
 
     fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>> {
@@ -350,14 +353,14 @@ impl Store for SqliteStore {
         self.read(|connection| {
             let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
             let full = message_read::load(connection, &workspace, viewer, id)?;
-            message_read::deliveries(connection, &workspace, viewer, &full)
+            delivery_read::deliveries(connection, &workspace, viewer, &full)
         })
     }
 
     fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow> {
         self.read(|connection| {
             let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
-            message_read::delivery(connection, &workspace, viewer, id)
+            delivery_read::delivery(connection, &workspace, viewer, id)
         })
     }
 

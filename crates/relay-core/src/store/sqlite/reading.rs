@@ -12,8 +12,9 @@ use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::channels::page_of;
+use super::delivery_read::delivery_to;
 use super::directory::{ROOM_COLUMNS, read_room};
-use super::message_read::{FullMessage, cursor, delivery_to, full_at, load, reactions};
+use super::message_read::{FullMessage, cursor, full_at, load, reactions};
 use super::room_index;
 use super::writer::Tx;
 use crate::error::{Error, Result};
