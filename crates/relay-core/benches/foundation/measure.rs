@@ -35,25 +35,19 @@ pub(crate) fn range(values: &[f64]) -> (f64, f64) {
     (least, most)
 }
 
-/// Processor time that this process has used.
+/// Processor time that this process's threads have used.
 pub(crate) fn cpu() -> Duration {
-    cpu_of(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default())
+    thread_times(|_| true)
 }
 
 /// Processor time that the writer's thread has used.
 pub(crate) fn writer_cpu() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten();
-    threads
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
-        .filter(|stat| stat.contains("(relay-writer)"))
-        .map(|stat| cpu_of(&stat))
-        .sum()
+    thread_times(|name| name == "relay-writer")
 }
 
-fn cpu_of(stat: &str) -> Duration {
+/// Processor time of the whole process, ended threads included, in steps of 10 ms.
+fn process_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = after_name
         .split_whitespace()
@@ -62,6 +56,26 @@ fn cpu_of(stat: &str) -> Duration {
         .filter_map(|field| field.parse::<u64>().ok())
         .sum();
     Duration::from_millis(ticks * 10)
+}
+
+/// Sums the time on a processor, in nanoseconds, of the threads with such a name.
+fn thread_times(wanted: impl Fn(&str) -> bool) -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    threads
+        .filter(|thread| wanted(read(thread.path().join("comm")).trim()))
+        .filter_map(|thread| {
+            read(thread.path().join("schedstat"))
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .map(Duration::from_nanos)
+        .sum()
 }
 
 /// Processor time that everything on this machine has used.
@@ -89,11 +103,11 @@ pub(crate) struct Others(Instant, Duration, Duration);
 
 impl Others {
     pub(crate) fn watch() -> Self {
-        Self(Instant::now(), cpu(), machine_cpu())
+        Self(Instant::now(), process_cpu(), machine_cpu())
     }
 
     pub(crate) fn cores(&self) -> f64 {
-        let own = cpu().saturating_sub(self.1);
+        let own = process_cpu().saturating_sub(self.1);
         let all = machine_cpu().saturating_sub(self.2);
         all.saturating_sub(own).as_secs_f64() / self.0.elapsed().as_secs_f64()
     }

@@ -30,7 +30,7 @@ async fn follow(world: &World, after: Option<u64>) -> Subscription {
 
 /// The next event, which must be there or come soon.
 async fn next(subscription: &mut Subscription) -> Followed {
-    let next = tokio::time::timeout(Duration::from_secs(30), subscription.next());
+    let next = tokio::time::timeout(Duration::from_secs(300), subscription.next());
     next.await.expect("an event comes").unwrap()
 }
 

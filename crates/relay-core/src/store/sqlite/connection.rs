@@ -105,9 +105,10 @@ impl SqliteOptions {
     pub(super) fn open_reader(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.pragma_update(None, "query_only", true)?;
-        // Old rows are read where the system keeps them, without a copy and a call for each page.
-        connection.pragma_update(None, "mmap_size", READ_MAPPED_BYTES)?;
         connection.pragma_update(None, "cache_size", -(16 * 1024))?;
+        // Every commit makes a reader's own cache void, so in a large database each old row would cost
+        // a system call. The price: a disk that can't be read ends the process, which loses nothing.
+        connection.pragma_update(None, "mmap_size", READ_MAPPED_BYTES)?;
         Ok(connection)
     }
 

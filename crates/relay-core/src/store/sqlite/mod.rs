@@ -160,7 +160,7 @@ fn examine(connection: &Connection, path: &Path) -> Result<Found, OpenError> {
     match (application, found, tables) {
         (0, 0, 0) => Ok(Found::Nothing),
         (APPLICATION_ID, FORMAT, _) => Ok(Found::Database),
-        (APPLICATION_ID, _, _) => Err(OpenError::Newer {
+        (APPLICATION_ID, found, _) if found > FORMAT => Err(OpenError::Newer {
             path: path.to_owned(),
             found,
             supported: FORMAT,
