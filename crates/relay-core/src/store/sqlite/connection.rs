@@ -126,13 +126,23 @@ impl SqliteOptions {
     }
 }
 
+/// A process by its number, which one that has just taken the lock may not have written yet.
+fn process(number: &str) -> String {
+    if number.is_empty() {
+        "another process".to_owned()
+    } else {
+        format!("process {number}")
+    }
+}
+
 /// Why a database could not be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it open.
     #[error(
-        "{} is in use by process {holder}; stop that one, or use another data directory",
-        path.display()
+        "{} is in use by {}; stop that one, or use another data directory",
+        path.display(),
+        process(holder)
     )]
     Locked {
         /// The database.
