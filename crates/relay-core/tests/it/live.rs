@@ -72,12 +72,14 @@ async fn followers_miss_nothing_and_see_nothing_twice() {
             world.agent(name).await;
         }
         let sent = Arc::new(AtomicU64::new(0));
+        let following = Arc::new(AtomicU64::new(0));
         let mut random = SplitMix64::new(seed);
         let followers: Vec<_> = (0..FOLLOWERS)
             .map(|_| {
                 let begin = random.below(SENDERS * SENT_BY_EACH);
                 let cursor = random.next();
-                tokio::spawn(follower(world.clone(), sent.clone(), begin, cursor))
+                let counts = (sent.clone(), following.clone());
+                tokio::spawn(follower(world.clone(), counts, begin, cursor))
             })
             .collect();
         let senders = names.iter().enumerate().map(|(no, name)| {
@@ -92,6 +94,10 @@ async fn followers_miss_nothing_and_see_nothing_twice() {
         });
         for sender in senders.collect::<Vec<_>>() {
             sender.await.unwrap();
+        }
+        // Who began after the end would wait for it in vain.
+        while following.load(Ordering::SeqCst) < FOLLOWERS {
+            tokio::task::yield_now().await;
         }
         mark_the_end(&world).await;
         let head = world.head().await.seq;
@@ -143,7 +149,7 @@ async fn mark_the_end(world: &World) {
 /// Begins after so many sends, at a cursor of its own, and follows to the end.
 async fn follower(
     world: Arc<SqliteWorld>,
-    sent: Arc<AtomicU64>,
+    (sent, following): (Arc<AtomicU64>, Arc<AtomicU64>),
     begin: u64,
     cursor: u64,
 ) -> (u64, Vec<String>) {
@@ -153,6 +159,7 @@ async fn follower(
     let head = world.head().await.seq;
     let after = (!cursor.is_multiple_of(4)).then_some(cursor % (head + 1));
     let mut subscription = follow(&world, after).await;
+    following.fetch_add(1, Ordering::SeqCst);
     let after = subscription.after();
     let mut seen = Vec::new();
     loop {

@@ -330,6 +330,11 @@ async fn check_search(engine: &Engine, owner: &Caller, acks: &[Ack]) -> Result<(
     let Some((body, id)) = newest else {
         return Ok(());
     };
+    // An edit may have been stored although its acknowledgement came too late.
+    let current = engine.message(owner, id).await?.message;
+    if current.version > 1 {
+        return Ok(());
+    }
     let words: Vec<_> = body.text.split(' ').take(3).collect();
     let query = SearchQuery {
         q: format!("\"{}\"", words.join(" ")),
