@@ -8,6 +8,7 @@ mod attachments;
 mod audit;
 mod caller;
 mod channels;
+pub mod delivery;
 mod engine;
 pub mod environment;
 pub mod error;

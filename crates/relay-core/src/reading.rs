@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
-use crate::store::{DeliveryRow, Place, ReadMark, Search};
+use crate::store::{DeliveryStory, Place, ReadMark, Search, Ticket};
 
 impl Engine {
     /// One message with its reactions.
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// One delivery.
-    pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryRow> {
+    pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryStory> {
         self.store.delivery(caller.viewer()?, id).await
     }
 
@@ -110,14 +110,14 @@ impl Engine {
     async fn mark(&self, caller: &Caller, messages: Vec<MessageId>) -> Result<()> {
         let agent = caller.agent()?;
         let (workspace_no, reader) = (agent.workspace_no, agent.no);
-        self.store
-            .mark_read(ReadMark {
-                workspace_no,
-                reader,
-                messages,
-                at: self.now(),
-            })
-            .await
+        let mark = ReadMark {
+            workspace_no,
+            reader,
+            messages,
+            offered: Vec::new(),
+            at: self.now(),
+        };
+        self.store.mark_read(mark, Ticket::default()).await
     }
 
     /// The calling agent's conversations, the most recent first.

@@ -74,6 +74,8 @@ literals! {
         Hold = "hold",
         /// It waits until a given time.
         Defer = "defer",
+        /// It waits again: its time came, it was taken back, flushed or retried.
+        Reopen = "reopen",
         /// It ends as failed.
         Fail = "fail",
         /// It ends as cancelled.
@@ -109,7 +111,7 @@ pub struct DeliveryDecision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliveryAttempt {
-    /// Which offer, counted from 1 over all generations.
+    /// Which offer; later ones are greater.
     pub epoch: u64,
     /// The generation it belongs to.
     pub generation: u32,

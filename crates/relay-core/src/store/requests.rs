@@ -14,6 +14,7 @@ use relay_protocol::policy::PolicyPatch;
 use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
+use super::position::Position;
 use super::records::AgentNo;
 use crate::error::Error;
 
@@ -299,6 +300,8 @@ pub struct ReadMark {
     pub reader: AgentNo,
     /// The last ones, one for each place.
     pub messages: Vec<MessageId>,
+    /// Deliveries that a session is about to answer for itself.
+    pub offered: Vec<Position>,
     /// When.
     pub at: Timestamp,
 }

@@ -53,47 +53,6 @@ pub(super) fn deliveries(
         .collect::<rusqlite::Result<_>>()?)
 }
 
-/// One delivery, for its recipient, the message's author, or the workspace.
-pub(super) fn delivery(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    viewer: Viewer,
-    id: DeliveryId,
-) -> Result<DeliveryRow> {
-    let unknown = || Error::UnknownDelivery(id);
-    let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
-    connection
-        .prepare_cached(&format!(
-            "SELECT {AGENT_COLUMNS}, d.message, d.state, d.mode, d.allow_downgrade, d.priority,
-                    d.reason, d.deadline, d.generation
-             FROM deliveries d JOIN agents a ON a.no = d.agent
-             WHERE d.position = ?1
-               AND EXISTS (SELECT 1 FROM messages m WHERE m.position = d.message AND m.at = ?2
-                           AND (?3 IS NULL OR m.author = ?3 OR d.agent = ?3))"
-        ))?
-        .query_row(
-            params![position.key(), at.as_millis(), viewer.agent.map(|no| no.0)],
-            |row| {
-                Ok(DeliveryRow {
-                    id,
-                    message_id: id_at(workspace.id, Position::from_key(row.get(7)?), at),
-                    agent: read_agent(row)?.lasting_identity(),
-                    state: row.get::<_, Code<DeliveryState>>(8)?.0,
-                    mode: row
-                        .get::<_, Option<Code<DeliveryMode>>>(9)?
-                        .map(|code| code.0),
-                    allow_downgrade: row.get(10)?,
-                    priority: row.get::<_, Code<Priority>>(11)?.0,
-                    reason: row.get::<_, Code<DeliveryReason>>(12)?.0,
-                    deadline: Timestamp::from_millis(row.get(13)?),
-                    generation: row.get(14)?,
-                })
-            },
-        )
-        .optional()?
-        .ok_or_else(unknown)
-}
-
 /// One recipient's delivery of a message, given the first and the number of them. A message's deliveries lie side by side in the order of their
 /// agents, so that a channel of thousands costs a dozen steps.
 pub(super) fn delivery_to(

@@ -55,13 +55,18 @@ use super::chain::Hash;
 use super::live::{Hub, StoredEvent};
 use super::requests::{AgentChange, Release};
 use super::{
-    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential,
-    DeliveryRow, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel, NewMessage,
-    NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Reply, Retention,
-    Search, SendRecord, Store, TokenRotation, Viewer, WorkspaceChange, WorkspaceRow,
+    Advance, Advanced, AgentNo, AgentRow, AttachedSession, AttachmentContent, AuditReport,
+    ChainHead, ChannelChange, Credential, DeliveryFilter, DeliveryRow, DeliveryStory, DueNow,
+    Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
+    NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
+    Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
+    SessionChange, SessionNo, SessionRow, Store, Ticket, TokenRotation, Viewer, WaitingPage,
+    WaitingQuery, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
+use relay_protocol::ids::SessionId;
+use relay_protocol::time::Timestamp;
 
 /// The format that this program writes.
 const FORMAT: i64 = 1;
@@ -303,7 +308,7 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| reading::react(tx, &request))
     }
 
-    fn mark_read(&self, mark: ReadMark) -> Reply<()> {
+    fn mark_read(&self, mark: ReadMark, _ticket: Ticket) -> Reply<()> {
         self.writer.submit(move |tx| reading::mark_read(tx, &mark))
     }
 
@@ -357,11 +362,86 @@ impl Store for SqliteStore {
         })
     }
 
-    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow> {
-        self.read(|connection| {
-            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
-            delivery_read::delivery(connection, &workspace, viewer, id)
-        })
+    fn delivery(&self, _viewer: Viewer, _id: DeliveryId) -> Reply<DeliveryStory> {
+        unimplemented!()
+    }
+
+    fn delivery_list(
+        &self,
+        _viewer: Viewer,
+        _filter: DeliveryFilter,
+        _page: PageRequest,
+    ) -> Reply<Page<DeliveryStory>> {
+        unimplemented!()
+    }
+
+    fn deliver(&self, _new: NewDelivery) -> Reply<DeliveryRow> {
+        unimplemented!()
+    }
+
+    fn advance(&self, _advance: Advance, _ticket: Ticket) -> Reply<Advanced> {
+        unimplemented!()
+    }
+
+    fn flush(&self, _request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
+        unimplemented!()
+    }
+
+    fn waiting(&self, _query: WaitingQuery) -> Reply<WaitingPage> {
+        unimplemented!()
+    }
+
+    fn addressed_to(&self, _session: SessionNo) -> Reply<Vec<DeliveryRow>> {
+        unimplemented!()
+    }
+
+    fn due(&self, _now: Timestamp, _limit: usize) -> Reply<DueNow> {
+        unimplemented!()
+    }
+
+    fn message_at(&self, _position: Position) -> Reply<Arc<RelayMessage>> {
+        unimplemented!()
+    }
+
+    fn begin_run(&self) -> Reply<u64> {
+        unimplemented!()
+    }
+
+    fn attach_session(&self, _new: NewSession) -> Reply<AttachedSession> {
+        unimplemented!()
+    }
+
+    fn fork_session(&self, _new: NewFork) -> Reply<Arc<SessionRow>> {
+        unimplemented!()
+    }
+
+    fn change_session(&self, _change: SessionChange) -> Reply<Arc<SessionRow>> {
+        unimplemented!()
+    }
+
+    fn take_back(&self, _session: SessionNo, _at: Timestamp, _jitter: u64) -> Reply<u32> {
+        unimplemented!()
+    }
+
+    fn report(&self, _report: Report, _ticket: Ticket) -> Reply<Reported> {
+        unimplemented!()
+    }
+
+    fn session(&self, _viewer: Viewer, _id: SessionId) -> Reply<Arc<SessionRow>> {
+        unimplemented!()
+    }
+
+    fn sessions(
+        &self,
+        _viewer: Viewer,
+        _agent: Option<String>,
+        _page: PageRequest,
+    ) -> Reply<Page<Arc<SessionRow>>> {
+        unimplemented!()
+    }
+
+    fn open_sessions(&self, _after: SessionNo, _limit: usize) -> Reply<Vec<Arc<SessionRow>>> {
+        unimplemented!()
     }
 
     fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox> {

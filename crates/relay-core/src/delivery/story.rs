@@ -1,0 +1,1 @@
+//! A delivery's way in plain words.
