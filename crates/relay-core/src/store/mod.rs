@@ -40,7 +40,7 @@ pub use self::news::{DeliveryMoved, News, Observer};
 pub use self::position::Position;
 pub use self::records::{
     AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, Holder,
-    RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
+    Recipient, RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
 };
 pub use self::reply::Reply;
 pub use self::requests::{
