@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
-use crate::store::{DeliveryStory, Place, ReadMark, Search, Ticket};
+use crate::store::{DeliveryStory, Place, ReadMark, Search};
 
 impl Engine {
     /// One message with its reactions.
@@ -117,7 +117,7 @@ impl Engine {
             offered: Vec::new(),
             at: self.now(),
         };
-        self.store.mark_read(mark, Ticket::default()).await
+        self.store.mark_read(mark).await
     }
 
     /// The calling agent's conversations, the most recent first.

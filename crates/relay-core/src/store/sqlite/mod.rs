@@ -227,6 +227,10 @@ impl Store for SqliteStore {
         self.read(|connection| workspaces::find(connection, id))
     }
 
+    fn workspace_by_no(&self, no: u32) -> Reply<Arc<WorkspaceRow>> {
+        self.read(|connection| workspaces::by_no(connection, no).map(Arc::new))
+    }
+
     fn set_admin_key(&self, token: NewToken) -> Reply<()> {
         self.writer
             .submit(move |tx| workspaces::set_admin_key(tx, token))
@@ -308,7 +312,7 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| reading::react(tx, &request))
     }
 
-    fn mark_read(&self, mark: ReadMark, _ticket: Ticket) -> Reply<()> {
+    fn mark_read(&self, mark: ReadMark) -> Reply<()> {
         self.writer.submit(move |tx| reading::mark_read(tx, &mark))
     }
 
@@ -379,7 +383,7 @@ impl Store for SqliteStore {
         unimplemented!()
     }
 
-    fn advance(&self, _advance: Advance, _ticket: Ticket) -> Reply<Advanced> {
+    fn advance(&self, _advance: Advance) -> Reply<Advanced> {
         unimplemented!()
     }
 
@@ -423,7 +427,7 @@ impl Store for SqliteStore {
         unimplemented!()
     }
 
-    fn report(&self, _report: Report, _ticket: Ticket) -> Reply<Reported> {
+    fn report(&self, _report: Report) -> Reply<Reported> {
         unimplemented!()
     }
 

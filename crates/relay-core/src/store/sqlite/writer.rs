@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, Params};
-use tokio::sync::oneshot;
+use crate::store::reply::Replier;
 
 use super::FORMAT;
 use super::checkpoint::Checkpointer;
@@ -100,7 +100,7 @@ trait Job: Send {
 struct Change<T, F> {
     work: F,
     result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Replier<T>,
 }
 
 impl<T, F> Job for Change<T, F>
@@ -123,7 +123,7 @@ where
             (None, None) => Err(StorageError::Closed.into()),
         };
         // Whoever asked may have gone; the change is made all the same.
-        let _ = self.reply.send(result);
+        self.reply.send(result);
     }
 }
 
