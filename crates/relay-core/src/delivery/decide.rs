@@ -443,3 +443,8 @@ fn hold(waits_for: Option<DeliveryMode>, why: impl Into<Cow<'static, str>>) -> V
         why: why.into(),
     }
 }
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;
