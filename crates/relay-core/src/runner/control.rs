@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use relay_protocol::delivery::DeliveryState;
+use relay_protocol::delivery::{DeliveryMode, DeliveryState};
 use relay_protocol::ids::{ControlId, DeliveryId, SessionId};
 use relay_protocol::problem::{ErrorCode, Problem};
-use relay_protocol::socket::{ControlFrame, ControlOp, ControlResult};
+use relay_protocol::socket::{ControlFrame, ControlOp, ControlResult, ForkGrant};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -25,10 +25,10 @@ pub(super) struct Control {
 }
 
 /// Tells whoever asked for a change of a session how it ended.
-pub(super) type TurnAnswer = oneshot::Sender<Result<Arc<SessionRow>>>;
+pub(crate) type TurnAnswer = oneshot::Sender<Result<Arc<SessionRow>>>;
 
 /// What was asked.
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// To give a delivery back.
     Recall(Position),
     /// To take a turn in its life, which is stored once it has.
@@ -79,11 +79,14 @@ impl Recalling {
 }
 
 /// What is to be asked of a session.
-pub(super) struct Ask {
-    pub(super) op: ControlOp,
-    pub(super) delivery_id: Option<DeliveryId>,
-    pub(super) reason: Option<String>,
-    pub(super) asked: Asked,
+pub(crate) struct Ask {
+    pub(crate) op: ControlOp,
+    pub(crate) delivery_id: Option<DeliveryId>,
+    pub(crate) mode: Option<DeliveryMode>,
+    pub(crate) as_agent: Option<String>,
+    pub(crate) fork: Option<ForkGrant>,
+    pub(crate) reason: Option<String>,
+    pub(crate) asked: Asked,
 }
 
 impl State {
@@ -107,8 +110,9 @@ impl State {
             session_id,
             op: ask.op,
             delivery_id: ask.delivery_id,
-            mode: None,
-            as_agent: None,
+            mode: ask.mode,
+            as_agent: ask.as_agent,
+            fork: ask.fork,
             reason: ask.reason,
         };
         self.send_control(control_id, session, ask.asked, times.mono + timeout);
@@ -151,6 +155,9 @@ impl State {
         let ask = Ask {
             op: ControlOp::Cancel,
             delivery_id: workspace.map(|workspace| row.id(workspace.id)),
+            mode: None,
+            as_agent: None,
+            fork: None,
             reason: match &recalling.cause {
                 RecallCause::Deadline => Some("its deadline has passed".to_owned()),
                 RecallCause::Cancel(reason) => reason.clone(),
@@ -461,7 +468,7 @@ fn already_delivered() -> Error {
 }
 
 /// A session that can't be asked, or does not answer.
-pub(super) fn unreachable_session() -> Error {
+pub(crate) fn unreachable_session() -> Error {
     Error::Refused(Box::new(Problem::new(
         ErrorCode::SessionUnreachable,
         "the session has no link or did not answer in time",

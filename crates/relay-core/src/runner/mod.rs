@@ -20,7 +20,7 @@ use relay_protocol::session::{BoundaryKind, DueDelivery};
 use relay_protocol::time::Timestamp;
 use tokio::sync::{Notify, oneshot};
 
-pub(crate) use self::control::{Ask, Asked};
+pub(crate) use self::control::{Ask, Asked, unreachable_session};
 use self::handover::{content, context};
 use self::link::{Deliver, LinkId, Parcel, SessionLink};
 use self::state::{Advancing, Command, HandOver, Input, Offered, State, Times};
@@ -334,9 +334,11 @@ impl Runner {
     }
 
     /// The current session of an agent.
-    pub(crate) fn current(&self, agent: AgentNo) -> Option<SessionNo> {
+    pub(crate) fn current(&self, agent: AgentNo) -> Option<Arc<SessionRow>> {
         let (state, _) = self.memory();
-        state.desks.get(&agent)?.current()
+        let desk = state.desks.get(&agent)?;
+        let live = desk.sessions.get(&desk.current()?)?;
+        Some(live.row.clone())
     }
 
     /// A session was heard of.
@@ -515,13 +517,13 @@ impl Runner {
         answered
     }
 
-    /// Waits for what a session says about a delivery, or for the decision that Relay holds it.
-    pub(crate) async fn hear(&self, agent: AgentNo, position: Position) -> Heard {
+    /// What a session will say about a delivery, or the decision that Relay holds it.
+    pub(crate) fn listen(&self, agent: AgentNo, position: Position) -> oneshot::Receiver<Heard> {
         let (mut state, times) = self.memory();
         let listening = state.listen(agent, position, times);
         drop(state);
         self.ring();
-        listening.await.unwrap_or(Heard::Nothing)
+        listening
     }
 
     /// What is known of a delivery in memory: an offer that is out, and decisions not stored yet.

@@ -10,7 +10,7 @@ use super::desk::{Desk, Live, Out, Waiting};
 use super::state::{Command, HandOver, Offered, State, Times};
 use super::waiter::Heard;
 use crate::delivery::apply::{Recall, Step};
-use crate::delivery::decide::{Decision, Moment, Verdict, decide_delivery, hold_decision};
+use crate::delivery::decide::{Decision, Moment, decide_delivery};
 use crate::delivery::history::Offer;
 use crate::delivery::shelf::{Next, Wanted};
 use crate::store::{AgentNo, Position, SessionNo, WaitingQuery};
@@ -53,6 +53,8 @@ impl State {
             self.pump_addressed(agent, session, times);
             if Some(session) == current {
                 self.pump_shelf(agent, session, times);
+            } else if let Some(live) = self.live_mut(session) {
+                live.opening = None;
             }
             self.schedule(session);
         }
@@ -166,11 +168,11 @@ impl State {
         };
         let position = waiting.row.position;
         match decision {
-            Decision::Verdict(Verdict::Offer { mode, why }) => {
+            Decision::Offer { mode, why } => {
                 let offered = self.make_offer(agent, session, waiting, (mode, why), times);
                 offered.map_or(Found::Nothing, |offered| Found::Offer(Box::new(offered)))
             }
-            Decision::Verdict(Verdict::Mismatch(mismatch)) => {
+            Decision::Mismatch(mismatch) => {
                 let step = Step::Mismatch {
                     session: session_id,
                     problem: Box::new(Problem::from(mismatch)),
@@ -183,7 +185,7 @@ impl State {
                 self.step(agent, position, Step::Expired { recall }, waiting.decisions);
                 Found::Dealt
             }
-            Decision::Verdict(Verdict::Hold { .. }) | Decision::Wait { .. } => {
+            Decision::Hold(_) => {
                 self.put_back(agent, waiting);
                 Found::Nothing
             }
@@ -456,9 +458,11 @@ fn explain_one(
     let waiting = desk.shelf.get_mut(position)?;
     let decision = match live {
         Some(live) => {
-            let decision =
-                decide_delivery(&live.view(), &waiting.row, policy, Moment::Now, times.now);
-            hold_decision(&decision, live.row.id, times.now)?
+            let view = live.view();
+            match decide_delivery(&view, &waiting.row, policy, Moment::Now, times.now) {
+                Decision::Hold(hold) => hold.decision(times.now, Some(live.row.id)),
+                _ => return None,
+            }
         }
         None => return None,
     };

@@ -60,7 +60,7 @@ use super::{
     Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
     NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
     Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
-    SessionChange, SessionNo, SessionRow, Store, Ticket, TokenRotation, Viewer, WaitingPage,
+    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage,
     WaitingQuery, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
