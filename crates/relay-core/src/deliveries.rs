@@ -59,7 +59,10 @@ impl Engine {
             .runner
             .settle(viewer.agent, position, via, body.epoch);
         let (agent, offer, decisions) = match settling {
-            Some(settling) => (settling.agent, Some(settling.offer), settling.decisions),
+            Some(settling) => {
+                let (agent, offer, decisions) = settling.into_parts();
+                (agent, Some(offer), decisions)
+            }
             None => {
                 let agent = self.recipient(caller, body.delivery_id).await?;
                 (agent, None, Vec::new())
@@ -85,8 +88,8 @@ impl Engine {
         mut receipt: MessageReceipt,
     ) -> Result<MessageReceipt> {
         let named = match &mut receipt {
-            MessageReceipt::Accepted(receipt) => Some(receipt.delivery_id),
-            MessageReceipt::Delivered(receipt) => Some(receipt.delivery_id),
+            MessageReceipt::Accepted(receipt) => receipt.delivery_id,
+            MessageReceipt::Delivered(receipt) => receipt.delivery_id,
             MessageReceipt::Deferred(receipt) => *receipt.delivery_id.get_or_insert(delivery),
             MessageReceipt::Failed(receipt) => *receipt.delivery_id.get_or_insert(delivery),
         };

@@ -81,7 +81,9 @@ impl Engine {
             jitter: self.bits() as u64,
         };
         self.store.report(report).then(move |result| {
-            runner.reported(settling, &result);
+            for settling in settling {
+                settling.finish(result.is_ok());
+            }
             if result.is_ok() {
                 *streams = after;
                 if boundary {
@@ -106,7 +108,7 @@ impl Engine {
         session: &SessionRow,
         event: AgentSessionEvent,
         streams: &mut HashMap<String, Stream>,
-        settling: &mut Vec<(Settling, crate::store::Position)>,
+        settling: &mut Vec<Settling>,
     ) -> Result<ReportKind> {
         use AgentSessionEvent as E;
         match event {
@@ -128,8 +130,8 @@ impl Engine {
                 let found =
                     self.runner
                         .settle(Some(session.agent), position, Some(session.no), None);
-                let offer = found.as_ref().map(|settling| settling.offer.clone());
-                settling.extend(found.map(|found| (found, position)));
+                let offer = found.as_ref().map(|settling| settling.found.offer.clone());
+                settling.extend(found);
                 Ok(ReportKind::Receipt {
                     delivery,
                     offer,

@@ -7,7 +7,7 @@ use relay_protocol::link::LinkKind;
 use relay_protocol::session::BoundaryKind;
 use tokio::sync::oneshot;
 
-use super::Settling;
+use super::Found;
 use super::state::{State, Timer, Times};
 use super::waiter::Heard;
 use crate::delivery::history::Offer;
@@ -70,7 +70,7 @@ impl State {
         position: Position,
         via: Option<SessionNo>,
         epoch: Option<u64>,
-    ) -> Option<Settling> {
+    ) -> Option<Found> {
         let agent = match (agent, via) {
             (Some(agent), _) => agent,
             (None, Some(session)) => *self.sessions.get(&session)?,
@@ -88,8 +88,9 @@ impl State {
             return None;
         }
         out.settling = true;
-        Some(Settling {
+        Some(Found {
             agent,
+            position,
             offer: Box::new(out.offer.clone()),
             decisions: std::mem::take(&mut out.waiting.decisions),
         })

@@ -312,8 +312,12 @@ impl Desk {
 
     /// How many deliveries wait behind those that are out.
     pub(super) fn still_waiting(&self) -> u32 {
-        let out: usize = self.sessions.values().map(|live| live.out.len()).sum();
         self.unfinished
-            .saturating_sub(u32::try_from(out).unwrap_or(u32::MAX))
+            .saturating_sub(u32::try_from(self.in_flight()).unwrap_or(u32::MAX))
+    }
+
+    /// How many offers are out.
+    pub(super) fn in_flight(&self) -> usize {
+        self.sessions.values().map(|live| live.out.len()).sum()
     }
 }

@@ -16,6 +16,7 @@ mod waiter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::session::{BoundaryKind, DueDelivery};
 use relay_protocol::time::Timestamp;
 use tokio::sync::{Notify, oneshot};
@@ -48,13 +49,21 @@ pub(crate) struct Runner {
 #[derive(Default)]
 struct Inbox {
     inputs: Mutex<Vec<Input>>,
+    /// Rings for whoever drives the runner.
     bell: Notify,
+    /// Tells callers who wait for something to be read.
+    news: Notify,
 }
 
 impl Inbox {
     fn put(&self, input: Input) {
         self.inputs().push(input);
+        self.ring();
+    }
+
+    fn ring(&self) {
         self.bell.notify_one();
+        self.news.notify_waiters();
     }
 
     fn inputs(&self) -> MutexGuard<'_, Vec<Input>> {
@@ -65,7 +74,7 @@ impl Inbox {
 impl Observer for Inbox {
     fn learn(&self, news: Vec<News>) {
         self.inputs().extend(news.into_iter().map(Input::News));
-        self.bell.notify_one();
+        self.ring();
     }
 }
 
@@ -112,7 +121,7 @@ impl Runner {
 
     /// Looks again soon.
     fn ring(&self) {
-        self.inbox.bell.notify_one();
+        self.inbox.ring();
     }
 
     /// Begins a run: learns of the sessions that a former run has left.
@@ -363,14 +372,15 @@ impl Runner {
         limit: usize,
     ) -> Vec<Offered> {
         loop {
-            let stirred = self.inbox.bell.notified();
+            let news = self.inbox.news.notified();
             let (mut state, times) = self.memory();
             let claimed = state.claim(session, kind, limit, times);
             drop(state);
-            self.ring();
+            // What has to be read, or ended, is done by whoever drives the runner.
+            self.inbox.bell.notify_one();
             match claimed {
                 Some(offered) => return offered,
-                None => stirred.await,
+                None => news.await,
             }
         }
     }
@@ -428,7 +438,12 @@ impl Runner {
         epoch: Option<u64>,
     ) -> Option<Settling> {
         let (mut state, _) = self.memory();
-        state.settle(agent, position, via, epoch)
+        let found = state.settle(agent, position, via, epoch)?;
+        Some(Settling {
+            found,
+            inbox: self.inbox.clone(),
+            armed: true,
+        })
     }
 
     /// Takes the step that somebody outside has asked for, and tells the memory when it is over, also
@@ -438,7 +453,7 @@ impl Runner {
         agent: AgentNo,
         position: Position,
         step: Step,
-        decisions: Vec<relay_protocol::delivery_record::DeliveryDecision>,
+        decisions: Vec<DeliveryDecision>,
     ) -> Result<crate::store::Advanced> {
         let (tell, told) = oneshot::channel();
         let inbox = self.inbox.clone();
@@ -531,17 +546,58 @@ impl Runner {
         &self,
         agent: AgentNo,
         position: Position,
-    ) -> (Option<Offer>, Vec<relay_protocol::delivery_record::DeliveryDecision>) {
+    ) -> (Option<Offer>, Vec<DeliveryDecision>) {
         let (state, _) = self.memory();
         state.known(agent, position)
     }
 }
 
-/// An offer that is being settled by a receipt.
+/// An offer that is being settled by a receipt. Dropped before that, it is out as before.
 pub(crate) struct Settling {
+    pub(crate) found: Found,
+    inbox: Arc<Inbox>,
+    armed: bool,
+}
+
+/// An offer that is out.
+pub(crate) struct Found {
     pub(crate) agent: AgentNo,
+    pub(crate) position: Position,
     pub(crate) offer: Box<Offer>,
-    pub(crate) decisions: Vec<relay_protocol::delivery_record::DeliveryDecision>,
+    pub(crate) decisions: Vec<DeliveryDecision>,
+}
+
+impl Settling {
+    /// Whoever stores the receipt tells the end of it.
+    pub(crate) fn into_parts(mut self) -> (AgentNo, Box<Offer>, Vec<DeliveryDecision>) {
+        self.armed = false;
+        let decisions = std::mem::take(&mut self.found.decisions);
+        (self.found.agent, self.found.offer.clone(), decisions)
+    }
+
+    /// The receipt was stored, or refused.
+    pub(crate) fn finish(mut self, stored: bool) {
+        if stored {
+            self.armed = false;
+            let Found {
+                agent, position, ..
+            } = self.found;
+            let epoch = Some(self.found.offer.epoch);
+            self.inbox.put(Input::Stepped(agent, position, epoch, true));
+        }
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        if self.armed {
+            let Found {
+                agent, position, ..
+            } = self.found;
+            let epoch = self.found.offer.epoch;
+            self.inbox.put(Input::Unsettled(agent, position, epoch));
+        }
+    }
 }
 
 /// While it lives, nothing is offered to an agent.

@@ -114,7 +114,7 @@ impl State {
             return Found::Nothing;
         }
         match desk.shelf.next(wanted) {
-            Next::Item(position) => self.deal_with(agent, session, position, moment, times),
+            Next::Item(position, _) => self.deal_with(agent, session, position, moment, times),
             Next::Wait => Found::Reading,
             Next::Empty => {
                 if wanted.after.is_none() && moment == Moment::Now {
@@ -124,11 +124,12 @@ impl State {
             }
             Next::Refill(wanted) => {
                 desk.shelf.begin_refill(wanted);
+                let limit = desk.shelf.page_rows(desk.in_flight());
                 self.commands.push(Command::Refill(WaitingQuery {
                     workspace_no,
                     agent,
                     wanted,
-                    limit: super::desk::SHELF,
+                    limit,
                 }));
                 Found::Reading
             }

@@ -47,6 +47,8 @@ pub(super) enum Input {
     Due(Result<DueNow>),
     /// A step of a delivery, with the offer that it was to settle, is over; false: the store failed.
     Stepped(AgentNo, Position, Option<u64>, bool),
+    /// An offer that was about to be settled is not.
+    Unsettled(AgentNo, Position, u64),
     /// A change that held an agent back is over.
     Released(AgentNo),
     /// A change of a session is over; false: nothing was stored.
@@ -200,6 +202,10 @@ impl State {
             Input::Stepped(agent, position, epoch, stored) => {
                 self.stepped(agent, position, epoch, stored, times);
             }
+            Input::Unsettled(agent, position, epoch) => {
+                self.offer_stepped(agent, position, epoch, false);
+                self.touch(agent);
+            }
             Input::Released(agent) => {
                 if let Some(desk) = self.desks.get_mut(&agent) {
                     desk.holds = desk.holds.saturating_sub(1);
@@ -263,7 +269,7 @@ impl State {
             let shelved = desk.shelf.iter_mut();
             let addressed = desk.sessions.values_mut();
             let addressed = addressed.flat_map(|live| live.addressed.values_mut());
-            for waiting in shelved.chain(addressed) {
+            for waiting in shelved.map(|(_, waiting)| waiting).chain(addressed) {
                 if waiting.row.message == message {
                     waiting.message = None;
                 }
