@@ -422,12 +422,13 @@ impl State {
 
     /// The link is gone over which a session was asked: nobody will answer.
     pub(super) fn controls_of_lost(&mut self, session: SessionNo) {
-        let lost: Vec<ControlId> = self
+        let mut lost: Vec<ControlId> = self
             .controls
             .iter()
             .filter(|(_, control)| control.session == session)
             .map(|(id, _)| *id)
             .collect();
+        lost.sort_unstable();
         for id in lost {
             self.control_unanswered(id);
         }

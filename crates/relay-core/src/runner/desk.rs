@@ -1,6 +1,6 @@
 //! What the runner knows of one agent: its sessions, what was offered to them, what waits.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
@@ -39,7 +39,7 @@ pub(super) struct Desk {
     /// How many unfinished deliveries the agent has, as far as that is known.
     pub(super) unfinished: u32,
     /// Deliveries that came onto the shelf and whose waiting was not explained yet.
-    pub(super) unexplained: HashSet<Position>,
+    pub(super) unexplained: BTreeSet<Position>,
     /// Changes under way that may settle any of the agent's deliveries: nothing is offered meanwhile.
     pub(super) holds: u32,
     /// After a failure of the store: nothing is tried before.
@@ -277,7 +277,7 @@ impl Desk {
             sessions: BTreeMap::new(),
             shelf: Shelf::new(SHELF),
             unfinished: 0,
-            unexplained: HashSet::new(),
+            unexplained: BTreeSet::new(),
             holds: 0,
             stalled_until: None,
             queued: false,

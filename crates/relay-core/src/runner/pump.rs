@@ -436,7 +436,7 @@ impl State {
         };
         let policy = &workspace.policy;
         let current = desk.current();
-        let fresh: Vec<Position> = desk.unexplained.drain().collect();
+        let fresh = std::mem::take(&mut desk.unexplained);
         for position in fresh {
             let heard = explain_one(desk, current, position, policy, times);
             if let Some(heard) = heard

@@ -286,6 +286,8 @@ impl State {
             desk.sessions.values_mut().for_each(Live::changed);
             concerned.push(desk.agent);
         }
+        // In an order that does not depend on the map's.
+        concerned.sort_unstable();
         for agent in concerned {
             self.touch(agent);
         }
