@@ -173,7 +173,7 @@ fn mode_sets() -> Vec<Vec<DeliveryMode>> {
                 .filter(|at| bits >> at & 1 == 1)
                 .map(|at| MODES[at])
                 .collect();
-            if bits.count_ones() % 2 == 0 {
+            if bits.count_ones().is_multiple_of(2) {
                 modes.reverse();
             }
             modes
