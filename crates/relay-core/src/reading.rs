@@ -4,7 +4,7 @@ use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, Reader, SearchHit, SearchQuery,
 };
-use relay_protocol::ids::{ConversationId, DeliveryId, MessageId};
+use relay_protocol::ids::{ConversationId, MessageId};
 use relay_protocol::limits::QUERY_BYTES;
 use relay_protocol::message::RelayMessageTarget;
 
@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{StorageError, Error, Result};
-use crate::store::{DeliveryStory, Place, ReadMark, Search};
+use crate::store::{Place, ReadMark, Search};
 
 impl Engine {
     /// One message with its reactions.

@@ -232,11 +232,14 @@ impl Engine {
     ) -> Result<DueDeliveries> {
         let row = self.own_session(caller, session).await?;
         self.runner.heard_of(row.no);
-        let offered = self.runner.claim(row.no, kind, limit as usize).await;
-        let (deliveries, left) = self.runner.unpack(offered, bytes as usize, |deliver| {
-            render(&deliver.message, &deliver.context, &secret("", &*self.environment.random))
-        });
-        let more = left || self.runner.has_more(row.no, kind);
+        let most = (limit as usize, bytes as usize);
+        let (deliveries, more) = self
+            .runner
+            .take_due(row.no, kind, most, |deliver| {
+                let token = secret("", &*self.environment.random);
+                render(&deliver.message, &deliver.context, &token)
+            })
+            .await;
         Ok(DueDeliveries { deliveries, more })
     }
 

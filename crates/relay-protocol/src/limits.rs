@@ -44,6 +44,8 @@ pub const QUERY_BYTES: usize = 1024;
 pub const UNREAD_COUNTED: usize = 1_000;
 /// Most deliveries that wait for one agent, unless the workspace's policy says less.
 pub const PENDING_DELIVERIES_PER_AGENT: u32 = 10_000;
+/// Most entries that are kept of what happened to one delivery: the first and the newest.
+pub const DELIVERY_HISTORY_ENTRIES: usize = 200;
 /// Most bytes of one frame on the socket.
 pub const SOCKET_FRAME_BYTES: usize = 1024 * 1024;
 /// How long a replaced token keeps working.

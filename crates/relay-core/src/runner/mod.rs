@@ -364,8 +364,21 @@ impl Runner {
         self.ring();
     }
 
-    /// What is due for a session that stands at a boundary and takes it along.
-    pub(crate) async fn claim(
+    /// What is due for a session that takes it along: so many, of so many bytes; and whether more is.
+    pub(crate) async fn take_due(
+        &self,
+        session: SessionNo,
+        kind: Option<BoundaryKind>,
+        (most, most_bytes): (usize, usize),
+        render: impl Fn(&Deliver) -> String,
+    ) -> (Vec<DueDelivery>, bool) {
+        let offered = self.claim(session, kind, most).await;
+        let (due, left) = self.unpack(offered, most_bytes, render);
+        let more = left || self.memory().0.has_more(session, kind);
+        (due, more)
+    }
+
+    async fn claim(
         &self,
         session: SessionNo,
         kind: Option<BoundaryKind>,
@@ -385,12 +398,8 @@ impl Runner {
         }
     }
 
-    pub(crate) fn has_more(&self, session: SessionNo, kind: Option<BoundaryKind>) -> bool {
-        self.memory().0.has_more(session, kind)
-    }
-
     /// Reads the messages of claimed offers, as many as fit; the others are free again.
-    pub(crate) fn unpack(
+    fn unpack(
         &self,
         offered: Vec<Offered>,
         most_bytes: usize,

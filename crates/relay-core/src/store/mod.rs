@@ -39,7 +39,7 @@ pub use self::news::{DeliveryMoved, News, Observer};
 pub use self::position::Position;
 pub use self::records::{
     AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, Holder,
-    RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
+    Recipient, RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
 };
 pub use self::reply::Reply;
 pub use self::requests::{
@@ -77,6 +77,8 @@ pub trait Store: Send + Sync + 'static {
     fn release_agent(&self, release: requests::Release) -> Reply<()>;
     /// The agent with this name.
     fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>>;
+    /// One agent by its number, released or not.
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>>;
     /// All agents, by name.
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>>;
 

@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::position::{Position, id_at};
 use crate::delivery::lane::Ask;
+use crate::delivery::pace::Brake;
 
 /// An agent's number in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,6 +205,15 @@ pub struct Extra {
     pub metadata: Option<Metadata>,
 }
 
+impl Extra {
+    /// Whether there is an image among the content.
+    #[must_use]
+    pub fn has_image(&self) -> bool {
+        let mut kinds = self.attachments.iter().map(|attachment| attachment.kind);
+        kinds.any(|kind| kind == AttachmentKind::Image)
+    }
+}
+
 /// What a stored message consists of.
 pub struct MessageParts<'a> {
     /// The workspace.
@@ -253,8 +263,30 @@ impl MessageParts<'_> {
     }
 }
 
-/// Somebody who gets a message, and why the delivery failed if it did at once.
-pub type Recipient = (Arc<AgentRow>, Option<Box<Problem>>);
+/// Somebody who gets a message.
+#[derive(Clone, Debug)]
+pub struct Recipient {
+    /// Who.
+    pub agent: Arc<AgentRow>,
+    /// Why it reaches the agent.
+    pub reason: DeliveryReason,
+    /// Why the delivery failed at once, if it did.
+    pub problem: Option<Box<Problem>>,
+    /// What holds the delivery back, if something does.
+    pub brake: Option<Brake>,
+}
+
+impl Recipient {
+    /// Where the delivery stands when the send is stored.
+    #[must_use]
+    pub const fn state(&self) -> DeliveryState {
+        match (&self.problem, &self.brake) {
+            (Some(_), _) => DeliveryState::Failed,
+            (None, Some(_)) => DeliveryState::Deferred,
+            (None, None) => DeliveryState::Pending,
+        }
+    }
+}
 
 /// The author of a send.
 pub enum Sender {
@@ -293,6 +325,12 @@ pub struct SendRecord {
     pub extra: Extra,
     /// The mode that was asked for.
     pub mode: Option<DeliveryMode>,
+    /// Whether another boundary will do.
+    pub allow_downgrade: bool,
+    /// What comes first.
+    pub priority: Priority,
+    /// When it is of no use any more.
+    pub deadline: Timestamp,
     /// The recipients, in the order of their deliveries.
     pub recipients: Vec<Recipient>,
     /// What the sender should know.
@@ -323,29 +361,67 @@ impl SendRecord {
         })
     }
 
+    /// The place of its first delivery.
+    #[must_use]
+    pub fn first_delivery(&self) -> Position {
+        let before = events_before_deliveries(&self.room, self.parent.is_some());
+        self.position.plus(before)
+    }
+
     /// How the deliveries stood when the send was stored.
     #[must_use]
     pub fn deliveries(&self) -> Vec<DeliverySummary> {
         if let Some(first) = &self.replayed {
             return first.clone();
         }
-        let first = self
-            .position
-            .plus(events_before_deliveries(&self.room, self.parent.is_some()));
+        let first = self.first_delivery();
         (0..)
             .zip(&self.recipients)
-            .map(|(at, (agent, problem))| DeliverySummary {
+            .map(|(at, recipient)| DeliverySummary {
                 delivery_id: id_at(self.workspace, first.plus(at), self.at),
-                agent: agent.name.clone(),
-                state: if problem.is_some() {
-                    DeliveryState::Failed
-                } else {
-                    DeliveryState::Pending
-                },
+                agent: recipient.agent.name.clone(),
+                state: recipient.state(),
                 mode: self.mode,
-                error: problem.clone(),
+                error: recipient.problem.clone(),
             })
             .collect()
+    }
+
+    /// The deliveries that are not finished, as they were stored.
+    pub fn rows(&self) -> impl Iterator<Item = DeliveryRow> {
+        let first = self.first_delivery();
+        (0..)
+            .zip(&self.recipients)
+            .filter(|(_, recipient)| recipient.problem.is_none())
+            .map(move |(at, recipient)| self.row(first.plus(at), recipient))
+    }
+
+    /// A recipient's delivery.
+    pub(super) fn row(&self, position: Position, recipient: &Recipient) -> DeliveryRow {
+        DeliveryRow {
+            position,
+            at: self.at,
+            message: self.position,
+            agent: recipient.agent.no,
+            state: recipient.state(),
+            mode: self.mode,
+            used_mode: None,
+            allow_downgrade: self.allow_downgrade,
+            image: self.extra.has_image(),
+            flushed: false,
+            redelivered: false,
+            after_accept: false,
+            priority: self.priority,
+            reason: recipient.reason,
+            deadline: self.deadline,
+            generation: 1,
+            attempts: 0,
+            not_before: recipient.brake.map(|brake| brake.until),
+            only_session: None,
+            holder: None,
+            surfaced: recipient.problem.as_ref().map(|_| Surfaced::No),
+            error: recipient.problem.clone(),
+        }
     }
 }
 

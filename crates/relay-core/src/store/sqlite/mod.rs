@@ -6,15 +6,21 @@
 //! schema.
 
 mod agents;
+mod attaching;
 mod attachments;
 mod audit;
 mod channels;
 mod checkpoint;
 mod codes;
 mod connection;
+mod delivering;
+mod delivery_events;
 mod delivery_read;
+mod delivery_rows;
 mod directory;
 mod edits;
+mod fates;
+mod history;
 mod idempotency;
 mod lock;
 mod log;
@@ -23,10 +29,15 @@ mod message_read;
 mod messages;
 mod readers;
 mod reading;
+mod reports;
 mod room_index;
 mod search;
+mod session_turns;
+mod sessions;
+mod steps;
 mod targets;
 mod waiting;
+mod waiting_read;
 mod workspaces;
 mod writer;
 
@@ -261,6 +272,10 @@ impl Store for SqliteStore {
         self.read(|connection| agents::find(connection, workspace_no, name))
     }
 
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>> {
+        self.read(|connection| agents::by_no(connection, no))
+    }
+
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>> {
         self.read(|connection| agents::list(connection, workspace_no, &page))
     }
@@ -313,7 +328,8 @@ impl Store for SqliteStore {
     }
 
     fn mark_read(&self, mark: ReadMark) -> Reply<()> {
-        self.writer.submit(move |tx| reading::mark_read(tx, &mark))
+        self.writer
+            .submit(move |tx| reading::mark_read(tx, &mark))
     }
 
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView> {
@@ -366,86 +382,103 @@ impl Store for SqliteStore {
         })
     }
 
-    fn delivery(&self, _viewer: Viewer, _id: DeliveryId) -> Reply<DeliveryStory> {
-        unimplemented!()
+    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryStory> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            delivery_read::delivery(connection, &workspace, viewer, id)
+        })
     }
 
     fn delivery_list(
         &self,
-        _viewer: Viewer,
-        _filter: DeliveryFilter,
-        _page: PageRequest,
+        viewer: Viewer,
+        filter: DeliveryFilter,
+        page: PageRequest,
     ) -> Reply<Page<DeliveryStory>> {
-        unimplemented!()
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            delivery_read::list(connection, &workspace, viewer, &filter, &page)
+        })
     }
 
-    fn deliver(&self, _new: NewDelivery) -> Reply<DeliveryRow> {
-        unimplemented!()
+    fn deliver(&self, new: NewDelivery) -> Reply<DeliveryRow> {
+        self.writer.submit(move |tx| delivering::deliver(tx, &new))
     }
 
-    fn advance(&self, _advance: Advance) -> Reply<Advanced> {
-        unimplemented!()
+    fn advance(&self, advance: Advance) -> Reply<Advanced> {
+        self.writer
+            .submit(move |tx| steps::advance(tx, &advance))
     }
 
-    fn flush(&self, _request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
-        unimplemented!()
+    fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
+        self.writer
+            .submit(move |tx| delivering::flush(tx, &request))
     }
 
-    fn waiting(&self, _query: WaitingQuery) -> Reply<WaitingPage> {
-        unimplemented!()
+    fn waiting(&self, query: WaitingQuery) -> Reply<WaitingPage> {
+        self.writer
+            .submit(move |tx| waiting_read::waiting(tx, &query))
     }
 
-    fn addressed_to(&self, _session: SessionNo) -> Reply<Vec<DeliveryRow>> {
-        unimplemented!()
+    fn addressed_to(&self, session: SessionNo) -> Reply<Vec<DeliveryRow>> {
+        self.writer
+            .submit(move |tx| waiting_read::addressed_to(tx, session))
     }
 
-    fn due(&self, _now: Timestamp, _limit: usize) -> Reply<DueNow> {
-        unimplemented!()
+    fn due(&self, now: Timestamp, limit: usize) -> Reply<DueNow> {
+        self.writer
+            .submit(move |tx| waiting_read::due(tx, now, limit))
     }
 
-    fn message_at(&self, _position: Position) -> Reply<Arc<RelayMessage>> {
-        unimplemented!()
+    fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, position.workspace_no())?;
+            message_read::message_at(connection, workspace.id, position)
+        })
     }
 
     fn begin_run(&self) -> Reply<u64> {
-        unimplemented!()
+        self.writer.submit(workspaces::begin_run)
     }
 
-    fn attach_session(&self, _new: NewSession) -> Reply<AttachedSession> {
-        unimplemented!()
+    fn attach_session(&self, new: NewSession) -> Reply<AttachedSession> {
+        self.writer.submit(move |tx| attaching::attach(tx, &new))
     }
 
-    fn fork_session(&self, _new: NewFork) -> Reply<Arc<SessionRow>> {
-        unimplemented!()
+    fn fork_session(&self, new: NewFork) -> Reply<Arc<SessionRow>> {
+        self.writer.submit(move |tx| attaching::fork(tx, &new))
     }
 
-    fn change_session(&self, _change: SessionChange) -> Reply<Arc<SessionRow>> {
-        unimplemented!()
+    fn change_session(&self, change: SessionChange) -> Reply<Arc<SessionRow>> {
+        self.writer
+            .submit(move |tx| session_turns::change(tx, &change))
     }
 
-    fn take_back(&self, _session: SessionNo, _at: Timestamp, _jitter: u64) -> Reply<u32> {
-        unimplemented!()
+    fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> Reply<u32> {
+        self.writer
+            .submit(move |tx| session_turns::take_back(tx, session, at, jitter))
     }
 
-    fn report(&self, _report: Report) -> Reply<Reported> {
-        unimplemented!()
+    fn report(&self, report: Report) -> Reply<Reported> {
+        self.writer
+            .submit(move |tx| reports::report(tx, &report))
     }
 
-    fn session(&self, _viewer: Viewer, _id: SessionId) -> Reply<Arc<SessionRow>> {
-        unimplemented!()
+    fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>> {
+        self.read(|connection| sessions::find(connection, viewer, id))
     }
 
     fn sessions(
         &self,
-        _viewer: Viewer,
-        _agent: Option<String>,
-        _page: PageRequest,
+        viewer: Viewer,
+        agent: Option<String>,
+        page: PageRequest,
     ) -> Reply<Page<Arc<SessionRow>>> {
-        unimplemented!()
+        self.read(|connection| sessions::list(connection, viewer, agent.as_deref(), &page))
     }
 
-    fn open_sessions(&self, _after: SessionNo, _limit: usize) -> Reply<Vec<Arc<SessionRow>>> {
-        unimplemented!()
+    fn open_sessions(&self, after: SessionNo, limit: usize) -> Reply<Vec<Arc<SessionRow>>> {
+        self.read(|connection| sessions::open(connection, after, limit))
     }
 
     fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox> {

@@ -1,7 +1,7 @@
 //! What happens in a run: one thing at a time, as the dice say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use relay_core::link::Parcel;
 use relay_core::{Error, Reach};
@@ -18,7 +18,7 @@ use relay_protocol::session_input::SessionEventInput;
 use relay_protocol::status::AgentStatus;
 
 use super::gate::Fate;
-use super::harness::{Harness, SimLink, Temper, Up};
+use super::harness::{SimLink, Temper, Up};
 use super::model::{Asked, Declared, Fault, Stand};
 use super::world::{InAir, Outcome, World};
 
@@ -328,9 +328,9 @@ impl World {
         let from = self.dice.below(self.agents.len() as u64) as usize;
         let to = self.dice.below(self.agents.len() as u64) as usize;
         let target = match self.dice.below(10) {
-            0..2 => SendTarget::Name("#general".to_owned()),
-            _ if from == to => SendTarget::Name("#general".to_owned()),
-            _ => SendTarget::Name(format!("@{}", self.agents[to].name)),
+            0..2 => SendTarget::Channel("general".to_owned()),
+            _ if from == to => SendTarget::Channel("general".to_owned()),
+            _ => SendTarget::Agent(self.agents[to].name.clone()),
         };
         let modes = DeliveryMode::ALL;
         let mode = self.dice.chance(450).then(|| *self.dice.pick(modes).unwrap());
@@ -351,10 +351,9 @@ impl World {
             mode,
             allow_downgrade: body.allow_downgrade == Some(true),
             priority: body.priority.unwrap_or(Priority::Normal),
-            deadline: deadline.unwrap_or(now),
+            deadline,
         };
-        let text = body.text.clone();
-        self.model.sending(text, asked, deadline.is_some());
+        self.model.sending(body.text.clone(), asked);
         let caller = self.agents[from].caller.clone();
         self.spawn(format!("send of {from}"), move |engine| async move {
             Outcome::Sent(engine.send(&caller, body).await)
@@ -397,7 +396,10 @@ impl World {
                     .unwrap();
                 self.report_status(at, status);
             }
-            1 => self.stand_at(at, *self.dice.pick(BoundaryKind::ALL).unwrap()),
+            1 => {
+                let kind = *self.dice.pick(BoundaryKind::ALL).unwrap();
+                self.stand_at(at, kind);
+            }
             2 => self.report_tool(at),
             3 => {
                 if let Some(up) = self.harnesses[at].surfaces_held(&mut self.dice) {
@@ -511,10 +513,10 @@ impl World {
     }
 
     pub(super) fn stand_at(&mut self, at: usize, kind: BoundaryKind) {
+        let pulls = self.harnesses[at].hooks_only || self.dice.chance(200);
         let harness = &mut self.harnesses[at];
         let Some(session) = harness.session else { return };
         let caller = self.agents[harness.agent].caller.clone();
-        let pulls = harness.hooks_only || self.dice.chance(200);
         if pulls {
             let body = AtBoundary {
                 kind,
@@ -581,7 +583,7 @@ impl World {
                 let at = self.dice.below(self.agents.len() as u64) as usize;
                 let caller = self.agents[at].caller.clone();
                 self.spawn(format!("inbox of {at}"), move |engine| async move {
-                    let _ = engine.inbox(&caller, None, true).await;
+                    let _ = engine.take_inbox(&caller, relay_core::PageQuery::default()).await;
                     Outcome::Done
                 });
             }
@@ -661,15 +663,11 @@ impl World {
 }
 
 fn image() -> NewAttachment {
-    let mut image = NewAttachment::text("x");
-    image.kind = AttachmentKind::Image;
-    image
-}
-
-/// Whether a harness is still there, for those who look from outside.
-pub(super) fn is_cut(harness: &Harness) -> bool {
-    harness
-        .link
-        .as_ref()
-        .is_none_or(|(link, _)| link.cut.load(Ordering::SeqCst))
+    NewAttachment {
+        attachment_id: None,
+        kind: Some(AttachmentKind::Image),
+        media_type: Some("image/png".to_owned()),
+        name: Some("x.png".to_owned()),
+        data: Some("iVBORw0KGgo=".to_owned()),
+    }
 }

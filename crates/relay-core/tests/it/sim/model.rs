@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) mode: Option<DeliveryMode>,
     pub(super) allow_downgrade: bool,
     pub(super) priority: Priority,
-    pub(super) deadline: Timestamp,
+    pub(super) deadline: Option<Timestamp>,
 }
 
 /// What a session declared.
@@ -82,6 +82,8 @@ pub(super) struct Model {
     /// Offers that were handed over and not settled: who has it, and which offer it is.
     pub(super) out: BTreeMap<DeliveryId, (SessionId, u64)>,
     pub(super) asked: BTreeMap<MessageId, Asked>,
+    /// What sends ask for that are under way, by their text.
+    sending: BTreeMap<String, Asked>,
     pub(super) declared: BTreeMap<SessionId, Declared>,
     /// What is older waited while the session was away.
     pub(super) away_until: BTreeMap<SessionId, u64>,
@@ -104,7 +106,11 @@ impl Model {
         };
         match event {
             RelayEvent::MessageCreated(created) => {
-                self.messages.insert(created.message.id);
+                let id = created.message.id;
+                self.messages.insert(id);
+                if let Some(asked) = self.sending.get(&created.message.text) {
+                    self.asked.insert(id, asked.clone());
+                }
             }
             RelayEvent::DeliveryCreated(created) => {
                 let image = created
@@ -169,8 +175,16 @@ impl Model {
                     return Err(format!("late receipt of open {}", event.delivery_id));
                 }
             }
-            RelayEvent::SessionStarted(event) => self.started(event.session_id, event.agent_id, logged.seq, false),
-            RelayEvent::SessionForked(event) => self.started(event.session_id, event.agent_id, logged.seq, true),
+            RelayEvent::SessionStarted(event) => {
+                self.started(event.session_id, event.agent_id, logged.seq, false);
+                self.away_until.insert(event.session_id, logged.seq);
+            }
+            RelayEvent::SessionResumed(event) => {
+                self.away_until.insert(event.session_id, logged.seq);
+            }
+            RelayEvent::SessionForked(event) => {
+                self.started(event.session_id, event.agent_id, logged.seq, true);
+            }
             RelayEvent::SessionReleased(event) => {
                 if let Some(session) = self.sessions.get_mut(&event.session_id) {
                     session.ended = true;
@@ -251,10 +265,10 @@ impl Model {
 
     /// The deadline of a delivery in its present generation.
     pub(super) fn deadline(&self, told: &Told) -> Timestamp {
-        let first = self.asked.get(&told.message).map_or_else(
-            || told.created_at.plus_millis(self.default_deadline_ms),
-            |asked| asked.deadline,
-        );
+        let asked = self.asked.get(&told.message);
+        let first = asked
+            .and_then(|asked| asked.deadline)
+            .unwrap_or_else(|| told.created_at.plus_millis(self.default_deadline_ms));
         match told.reopened_at {
             Some(at) if at >= first => at.plus_millis(self.default_deadline_ms),
             _ => first,
@@ -267,9 +281,21 @@ impl Model {
             mode: asked.and_then(|asked| asked.mode),
             allow_downgrade: asked.is_some_and(|asked| asked.allow_downgrade),
             image: told.image,
-            flushed: told.flushed,
+            flushed: false,
         };
         (ask, asked.map_or(Priority::Normal, |asked| asked.priority))
+    }
+
+    /// A message with this text is about to be sent.
+    pub(super) fn sending(&mut self, text: String, asked: Asked) {
+        self.sending.insert(text, asked);
+    }
+
+    /// Any delivery of an agent may be let go from now on.
+    pub(super) fn flushing(&mut self, agent: AgentId) {
+        for told in self.deliveries.values_mut() {
+            told.flushed |= told.agent == agent;
+        }
     }
 
     /// The session that an agent's deliveries must go to.
@@ -344,6 +370,33 @@ impl Model {
         Some(decide(&view, self.ask(told).0, policy, moment))
     }
 
+    /// Whether a session could have a delivery right now.
+    pub(super) fn is_due(&self, session: SessionId, told: &Told, policy: &Policy) -> bool {
+        let verdict = self.verdict(session, told, Moment::Now, policy);
+        matches!(verdict, Some(Verdict::Offer { .. } | Verdict::Mismatch(_)))
+    }
+
+    fn flushed_verdict(
+        &self,
+        session: SessionId,
+        told: &Told,
+        moment: Moment,
+        policy: &Policy,
+    ) -> Option<Verdict> {
+        let declared = self.declared.get(&session)?;
+        let view = SessionView {
+            capabilities: &declared.capabilities,
+            safe_states: &declared.safe_states,
+            status: self.sessions.get(&session)?.status,
+            linked: true,
+        };
+        let ask = Ask {
+            flushed: true,
+            ..self.ask(told).0
+        };
+        told.flushed.then(|| decide(&view, ask, policy, moment))
+    }
+
     fn at_its_boundary(
         &self,
         session: SessionId,
@@ -355,9 +408,15 @@ impl Model {
         let moments = [Some(Moment::Now), kind.map(Moment::At)];
         let mut seen = Vec::new();
         for moment in moments.into_iter().flatten() {
-            match self.verdict(session, told, moment, policy) {
-                Some(Verdict::Offer { mode: meant, .. }) if meant == mode => return Ok(()),
-                other => seen.push(format!("{other:?}")),
+            let verdicts = [
+                self.verdict(session, told, moment, policy),
+                self.flushed_verdict(session, told, moment, policy),
+            ];
+            for verdict in verdicts.into_iter().flatten() {
+                match verdict {
+                    Verdict::Offer { mode: meant, .. } if meant == mode => return Ok(()),
+                    other => seen.push(format!("{other:?}")),
+                }
             }
         }
         Err(format!("offered as {mode}, but the rules say {}", seen.join(" or ")))
@@ -379,6 +438,7 @@ impl Model {
             let skipped = *other_id != id
                 && other.agent == told.agent
                 && other.stand == Stand::Waiting
+                && !other.flushed
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
                 && self.deadline(other) > now;
