@@ -187,6 +187,9 @@ pub enum Error {
         /// The agent's name.
         name: String,
     },
+    /// Refused for a reason that is told in full.
+    #[error("{}", .0.detail)]
+    Refused(Box<Problem>),
     /// The store could not do it.
     #[error("{0}")]
     Storage(StorageError),
@@ -286,6 +289,7 @@ impl Error {
             Self::Unauthorized => ErrorCode::Unauthorized,
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::AgentReleased { .. } => ErrorCode::AgentReleased,
+            Self::Refused(problem) => problem.code,
             Self::Storage(StorageError::Full) => ErrorCode::StorageFull,
             Self::Storage(StorageError::Corrupt(_)) => ErrorCode::StorageCorrupt,
             Self::Storage(_) => ErrorCode::StorageUnavailable,
@@ -297,6 +301,7 @@ impl Error {
     pub fn problem(&self) -> Problem {
         let mut problem = Problem::new(self.code(), self.to_string());
         match self {
+            Self::Refused(problem) => return (**problem).clone(),
             Self::Delivery(refused) => return Problem::from(*refused),
             Self::Status(refused) => return Problem::from(*refused),
             Self::Capability(mismatch) => return Problem::from(mismatch.clone()),

@@ -224,7 +224,7 @@ fn check_target(to: &SendTarget) -> Result<()> {
     }
 }
 
-fn check_deadline(deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
+pub(crate) fn check_deadline(deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
     match deadline {
         Some(deadline) if deadline <= now => Err(Error::Invalid {
             path: "deadline",

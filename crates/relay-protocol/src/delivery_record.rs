@@ -24,6 +24,12 @@ pub struct Delivery {
     pub agent: String,
     /// Where it stands.
     pub state: DeliveryState,
+    /// Why it reaches the agent.
+    pub reason: DeliveryReason,
+    /// What comes first.
+    pub priority: Priority,
+    /// Whether another boundary, or a line instead of an image, will do.
+    pub allow_downgrade: bool,
     /// The mode that was asked for; absent: the first safe boundary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_mode: Option<DeliveryMode>,

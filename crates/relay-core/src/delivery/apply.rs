@@ -993,3 +993,6 @@ fn mark_as_ours(applied: &mut Applied) {
 fn millis(millis: u64) -> i64 {
     i64::try_from(millis).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+pub(crate) mod fixtures;

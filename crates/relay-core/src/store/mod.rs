@@ -14,7 +14,6 @@ pub mod reply;
 pub mod requests;
 pub mod session_requests;
 pub mod sqlite;
-pub mod ticket;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +51,6 @@ pub use self::session_requests::{
     AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
     SessionChange, SessionTurn,
 };
-pub use self::ticket::Ticket;
 
 /// Durable storage of workspaces.
 pub trait Store: Send + Sync + 'static {
@@ -62,6 +60,8 @@ pub trait Store: Send + Sync + 'static {
     fn update_workspace(&self, change: WorkspaceChange) -> Reply<Arc<WorkspaceRow>>;
     /// One workspace.
     fn workspace(&self, id: WorkspaceId) -> Reply<Option<Arc<WorkspaceRow>>>;
+    /// One workspace by its number, which must exist.
+    fn workspace_by_no(&self, no: u32) -> Reply<Arc<WorkspaceRow>>;
     /// Keeps the server's admin key, replacing an older one.
     fn set_admin_key(&self, token: NewToken) -> Reply<()>;
     /// What the credential with this hash may do.
@@ -77,6 +77,8 @@ pub trait Store: Send + Sync + 'static {
     fn release_agent(&self, release: requests::Release) -> Reply<()>;
     /// The agent with this name.
     fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>>;
+    /// One agent by its number, released or not.
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>>;
     /// All agents, by name.
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>>;
 
@@ -108,7 +110,7 @@ pub trait Store: Send + Sync + 'static {
     fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>>;
     /// Marks messages, and all before each of them in the same place, as read. Deliveries of these to the
     /// reader that no session has yet are settled: they were seen in the inbox.
-    fn mark_read(&self, mark: ReadMark, ticket: Ticket) -> Reply<()>;
+    fn mark_read(&self, mark: ReadMark) -> Reply<()>;
     /// One message with its reactions.
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView>;
     /// The messages of a channel or conversation, newest first.
@@ -137,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a delivery of a message that was sent before. One that is not finished is found, not made.
     fn deliver(&self, new: NewDelivery) -> Reply<DeliveryRow>;
     /// Takes one step of a delivery. See [`crate::delivery::apply`].
-    fn advance(&self, advance: Advance, ticket: Ticket) -> Reply<Advanced>;
+    fn advance(&self, advance: Advance) -> Reply<Advanced>;
     /// Lets waiting deliveries go at any moment, oldest first; answers with all that are meant.
     fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>>;
     /// What waits for an agent.
@@ -160,7 +162,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes back what a session accepted, because its link was gone for too long; says how many.
     fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> Reply<u32>;
     /// Stores reports of a session: all of them or none.
-    fn report(&self, report: Report, ticket: Ticket) -> Reply<Reported>;
+    fn report(&self, report: Report) -> Reply<Reported>;
     /// One session, for its agent or the workspace.
     fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>>;
     /// Sessions, newest first, those of one agent or all.

@@ -245,6 +245,8 @@ pub struct NewAttachmentRow {
     pub data: Vec<u8>,
     /// When.
     pub at: Timestamp,
+    /// Whether it stays although no message uses it.
+    pub keep: bool,
 }
 
 impl NewAttachmentRow {

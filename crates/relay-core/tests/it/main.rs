@@ -20,6 +20,7 @@ mod opening;
 mod power;
 mod redaction;
 mod search;
+mod sim;
 mod story;
 mod support;
 mod survival;

@@ -52,6 +52,11 @@ impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
+
+    fn monotonic(&self) -> std::time::Duration {
+        let since = self.now().as_millis() - START.as_millis();
+        std::time::Duration::from_millis(u64::try_from(since).unwrap_or(0))
+    }
 }
 
 /// Randomness that is the same in every run.

@@ -19,7 +19,7 @@ use super::writer::Tx;
 use crate::delivery::apply::Step;
 use crate::error::{Error, Noun, Result};
 use crate::store::news::News;
-use crate::store::records::{AgentRow, WorkspaceRow};
+use crate::store::records::{AgentNo, AgentRow, WorkspaceRow};
 use crate::store::requests::{
     AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation, Viewer,
 };
@@ -263,6 +263,13 @@ pub(super) fn find(
         Some(agent) => Ok(Arc::new(agent)),
         None => Err(unknown_agent(connection, workspace_no, name)?),
     }
+}
+
+pub(super) fn by_no(connection: &Connection, no: AgentNo) -> Result<Arc<AgentRow>> {
+    Ok(connection
+        .prepare_cached(&format!("SELECT {AGENT_COLUMNS} FROM agents WHERE no = ?1"))?
+        .query_row([no.0], read_agent)
+        .map(Arc::new)?)
 }
 
 pub(super) fn list(

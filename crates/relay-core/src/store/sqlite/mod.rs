@@ -72,7 +72,7 @@ use super::{
     Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
     NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
     Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
-    SessionChange, SessionNo, SessionRow, Store, Ticket, TokenRotation, Viewer, WaitingPage,
+    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage,
     WaitingQuery, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
@@ -245,6 +245,10 @@ impl Store for SqliteStore {
         self.read(|connection| workspaces::find(connection, id))
     }
 
+    fn workspace_by_no(&self, no: u32) -> Reply<Arc<WorkspaceRow>> {
+        self.read(|connection| workspaces::by_no(connection, no).map(Arc::new))
+    }
+
     fn set_admin_key(&self, token: NewToken) -> Reply<()> {
         self.writer
             .submit(move |tx| workspaces::set_admin_key(tx, token))
@@ -273,6 +277,10 @@ impl Store for SqliteStore {
 
     fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>> {
         self.read(|connection| agents::find(connection, workspace_no, name))
+    }
+
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>> {
+        self.read(|connection| agents::by_no(connection, no))
     }
 
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>> {
@@ -326,9 +334,9 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| reading::react(tx, &request))
     }
 
-    fn mark_read(&self, mark: ReadMark, ticket: Ticket) -> Reply<()> {
+    fn mark_read(&self, mark: ReadMark) -> Reply<()> {
         self.writer
-            .submit_with(ticket, move |tx| reading::mark_read(tx, &mark))
+            .submit(move |tx| reading::mark_read(tx, &mark))
     }
 
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView> {
@@ -404,9 +412,9 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| delivering::deliver(tx, &new))
     }
 
-    fn advance(&self, advance: Advance, ticket: Ticket) -> Reply<Advanced> {
+    fn advance(&self, advance: Advance) -> Reply<Advanced> {
         self.writer
-            .submit_with(ticket, move |tx| steps::advance(tx, &advance))
+            .submit(move |tx| steps::advance(tx, &advance))
     }
 
     fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
@@ -458,9 +466,9 @@ impl Store for SqliteStore {
             .submit(move |tx| session_turns::take_back(tx, session, at, jitter))
     }
 
-    fn report(&self, report: Report, ticket: Ticket) -> Reply<Reported> {
+    fn report(&self, report: Report) -> Reply<Reported> {
         self.writer
-            .submit_with(ticket, move |tx| reports::report(tx, &report))
+            .submit(move |tx| reports::report(tx, &report))
     }
 
     fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>> {

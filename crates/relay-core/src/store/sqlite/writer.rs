@@ -17,7 +17,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, Params};
-use tokio::sync::oneshot;
 
 use super::FORMAT;
 use super::checkpoint::Checkpointer;
@@ -28,8 +27,7 @@ use crate::environment::Random;
 use crate::error::{Error, Result, StorageError};
 use crate::store::live::{Entry, Hub};
 use crate::store::news::News;
-use crate::store::reply::Reply;
-use crate::store::ticket::Ticket;
+use crate::store::reply::{Replier, Reply};
 
 /// Most changes that wait to be written.
 const QUEUED_CHANGES: usize = 16_384;
@@ -130,8 +128,7 @@ trait Job: Send {
 struct Change<T, F> {
     work: F,
     result: Option<Result<T>>,
-    ticket: Ticket,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Replier<T>,
 }
 
 impl<T, F> Job for Change<T, F>
@@ -153,9 +150,8 @@ where
             (Some(result), None) => result,
             (None, None) => Err(StorageError::Closed.into()),
         };
-        self.ticket.finish(result.is_ok());
         // Whoever asked may have gone; the change is made all the same.
-        let _ = self.reply.send(result);
+        self.reply.send(result);
     }
 }
 
@@ -202,20 +198,10 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     {
-        self.submit_with(Ticket::default(), work)
-    }
-
-    /// Queues a change whose end is told by a ticket, too.
-    pub(super) fn submit_with<T, F>(&self, ticket: Ticket, work: F) -> Reply<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    {
         let (reply, answer) = Reply::pending();
         let change = Box::new(Change {
             work,
             result: None,
-            ticket,
             reply,
         });
         let Some(queue) = &self.queue else {
