@@ -264,7 +264,7 @@ impl Tale {
             .engine
             .delivery(&cast.alice, usual.deliveries[0].delivery_id)
             .await;
-        assert_eq!(delivery.unwrap().row.deadline.as_millis(), at + 60_000);
+        assert_eq!(delivery.unwrap().deadline.as_millis(), at + 60_000);
         let deadline = START.plus_millis(90 * 24 * 60 * 60 * 1000);
         let body = SendMessage {
             deadline: Some(deadline),
@@ -275,7 +275,7 @@ impl Tale {
             .engine
             .delivery(&self.key, sent.deliveries[0].delivery_id)
             .await;
-        assert_eq!(delivery.unwrap().row.deadline, deadline);
+        assert_eq!(delivery.unwrap().deadline, deadline);
         self.logs(&[DM, DM].concat()).await;
     }
 }

@@ -46,10 +46,8 @@ impl Tale {
             .engine
             .delivery(&cast.bob, sent.deliveries[0].delivery_id)
             .await;
-        let story = delivery.unwrap();
-        assert_eq!(story.message_id, sent.message_id);
-        assert_eq!(story.history, []);
-        let delivery = story.row;
+        let delivery = delivery.unwrap();
+        assert_eq!(delivery.message_id, sent.message_id);
         assert_eq!(delivery.reason, DeliveryReason::Mention);
         assert_eq!(delivery.state, DeliveryState::Pending);
         assert_eq!(
