@@ -166,7 +166,11 @@ impl State {
         };
         let agent = recalling.agent;
         if self.ask(session, ask, times).is_ok() {
-            if let Some(out) = self.desks.get_mut(&agent).and_then(|desk| desk.out_mut(position)) {
+            if let Some(out) = self
+                .desks
+                .get_mut(&agent)
+                .and_then(|desk| desk.out_mut(position))
+            {
                 out.recalled = true;
             }
             self.recalls.insert(position, recalling);
@@ -308,7 +312,8 @@ impl State {
         if known.is_none_or(|control| control.session != session) {
             return Err(Error::Invalid {
                 path: "controlId",
-                expected: "an operation that this session was asked to do and has not answered".into(),
+                expected: "an operation that this session was asked to do and has not answered"
+                    .into(),
                 found: result.control_id.to_string(),
             });
         }

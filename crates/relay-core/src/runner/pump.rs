@@ -382,11 +382,7 @@ impl State {
     }
 
     /// Whether a claim would find more.
-    pub(super) fn has_more(
-        &mut self,
-        session: SessionNo,
-        kind: Option<BoundaryKind>,
-    ) -> bool {
+    pub(super) fn has_more(&mut self, session: SessionNo, kind: Option<BoundaryKind>) -> bool {
         let Some(&agent) = self.sessions.get(&session) else {
             return false;
         };
@@ -405,9 +401,7 @@ impl State {
             lanes: live.open_lanes(&workspace.policy, moment),
             after: live.backlog.after(),
         };
-        is_current
-            && !wanted.lanes.is_empty()
-            && !matches!(desk.shelf.next(wanted), Next::Empty)
+        is_current && !wanted.lanes.is_empty() && !matches!(desk.shelf.next(wanted), Next::Empty)
     }
 
     /// Takes an offer back that did not reach anybody.

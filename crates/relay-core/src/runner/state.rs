@@ -72,7 +72,12 @@ pub(super) enum Command {
     /// Reads what the clock has made due.
     Due(usize),
     /// Changes a session.
-    Change(SessionNo, SessionTurn, Option<String>, Option<super::control::TurnAnswer>),
+    Change(
+        SessionNo,
+        SessionTurn,
+        Option<String>,
+        Option<super::control::TurnAnswer>,
+    ),
     /// Takes back what a session has accepted.
     TakeBack(SessionNo),
 }
@@ -564,7 +569,10 @@ impl State {
                 self.commands.push(Command::Addressed(no));
             }
         }
-        if self.live(no).is_some_and(|live| !live.row.status.takes_offers()) {
+        if self
+            .live(no)
+            .is_some_and(|live| !live.row.status.takes_offers())
+        {
             self.give_back_if_offline(no);
         }
         self.schedule(no);
@@ -645,7 +653,11 @@ impl State {
     }
 
     /// A session is reachable over a link from now on; the one before is closed.
-    pub(super) fn connect(&mut self, session: SessionNo, link: Arc<dyn SessionLink>) -> Option<LinkId> {
+    pub(super) fn connect(
+        &mut self,
+        session: SessionNo,
+        link: Arc<dyn SessionLink>,
+    ) -> Option<LinkId> {
         self.links += 1;
         let id = LinkId(self.links);
         let before = {

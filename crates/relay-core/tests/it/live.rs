@@ -293,6 +293,7 @@ async fn every_live_event_is_the_stored_one() {
         "channel.member_left",
         "channel.updated",
         "delivery.created",
+        "delivery.delivered",
         "delivery.failed",
         "dm.received",
         "group_dm.received",

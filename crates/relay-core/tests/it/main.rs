@@ -5,6 +5,7 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod backstage;
 mod backup;
 mod child;
 mod crash;

@@ -20,12 +20,14 @@ use relay_protocol::api::workspace::{CreateChannel, RegisterAgent};
 use relay_protocol::event::LoggedEvent;
 use relay_protocol::ids::{MessageId, WorkspaceId};
 use relay_protocol::message::AttachmentKind;
+use relay_protocol::policy::{PolicyPatch, RunawayPolicy};
 use relay_protocol::selector::Selector;
 use relay_protocol::time::Timestamp;
 use relay_protocol::wire;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::backstage::Backstage;
 use crate::vfs::SplitMix64;
 
 /// When every test begins: 2025-11-15.
@@ -127,6 +129,19 @@ impl World {
             callers: Mutex::new(callers),
             tokens: Mutex::new(past.tokens.clone()),
         }
+    }
+
+    /// Lets everybody send as fast as they like.
+    pub(crate) async fn lift_pace(&self) {
+        let patch = PolicyPatch {
+            sender_per_minute: Some(1_000_000),
+            runaway: Some(RunawayPolicy {
+                per_minute: 100_000,
+                depth: 10_000,
+            }),
+            ..PolicyPatch::default()
+        };
+        self.engine.update_policy(&self.key, patch).await.unwrap();
     }
 
     /// What a later world needs to go on from here.
@@ -373,6 +388,11 @@ impl SqliteWorld {
 
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The store as the delivery runner sees it.
+    pub(crate) fn behind(&self) -> Backstage {
+        Backstage::new(self.sqlite.clone(), self.clock.clone(), &self.key)
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -133,11 +133,7 @@ impl Model {
                     last_epoch: 0,
                     flushed: false,
                 };
-                if self
-                    .deliveries
-                    .insert(created.delivery_id, told)
-                    .is_some()
-                {
+                if self.deliveries.insert(created.delivery_id, told).is_some() {
                     return Err(format!("{} was created twice", created.delivery_id));
                 }
             }
@@ -162,7 +158,9 @@ impl Model {
                 }
             }
             RelayEvent::DeliveryFailed(event) => {
-                let next = event.next_attempt_at.ok_or("an attempt without a next one")?;
+                let next = event
+                    .next_attempt_at
+                    .ok_or("an attempt without a next one")?;
                 self.moves(event.delivery_id, Stand::Resting(next), logged.at)?;
             }
             RelayEvent::DeliveryCancelled(event) => {
@@ -304,7 +302,10 @@ impl Model {
             .iter()
             .filter(|(_, session)| session.agent == agent && !session.ended && !session.fork)
             .filter(|(_, session)| {
-                !matches!(session.status, AgentStatus::Offline | AgentStatus::Releasing)
+                !matches!(
+                    session.status,
+                    AgentStatus::Offline | AgentStatus::Releasing
+                )
             })
             .max_by_key(|(_, session)| session.started)
             .map(|(id, _)| *id)
@@ -419,7 +420,10 @@ impl Model {
                 }
             }
         }
-        Err(format!("offered as {mode}, but the rules say {}", seen.join(" or ")))
+        Err(format!(
+            "offered as {mode}, but the rules say {}",
+            seen.join(" or ")
+        ))
     }
 
     /// Nothing that is due as well, older and no less urgent, may be passed over.
@@ -448,8 +452,7 @@ impl Model {
             }
             let moment = kind.map_or(Moment::Now, Moment::At);
             if let Some(Verdict::Offer { .. }) = self.verdict(session, other, moment, policy)
-                && let Some(Verdict::Offer { .. }) =
-                    self.verdict(session, told, moment, policy)
+                && let Some(Verdict::Offer { .. }) = self.verdict(session, told, moment, policy)
             {
                 return Err(format!("{other_id} is due, too, and comes first"));
             }
@@ -466,7 +469,9 @@ impl Model {
             for generation in 1..=told.generation {
                 let ends = told.ends.get(&generation).copied().unwrap_or(0);
                 if ends != 1 {
-                    return Err(format!("{id} ended {ends} times in generation {generation}"));
+                    return Err(format!(
+                        "{id} ended {ends} times in generation {generation}"
+                    ));
                 }
             }
         }
