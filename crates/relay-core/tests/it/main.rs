@@ -28,4 +28,5 @@ mod survival;
 mod tampering;
 mod vfs;
 mod vfs_selftest;
+mod waiting;
 mod writers;
