@@ -17,6 +17,7 @@ mod faults;
 mod layout;
 mod live;
 mod messaging;
+mod observer;
 mod opening;
 mod power;
 mod redaction;

@@ -78,6 +78,7 @@ async fn story(store: Arc<dyn Store>) {
     tale.sessions_are_forked(&cast).await;
     tale.receipts_settle(&cast).await;
     tale.deliveries_wait_and_are_tried_again(&cast).await;
+    tale.a_long_way_is_kept_in_part(&cast).await;
     tale.what_a_session_held_waits_again(&cast).await;
     tale.waiting_ones_are_flushed(&cast).await;
     tale.a_message_is_delivered_once_more(&cast).await;

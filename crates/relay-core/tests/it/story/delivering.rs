@@ -13,6 +13,7 @@ use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::RelayEvent;
 use relay_protocol::ids::DeliveryId;
+use relay_protocol::limits::DELIVERY_HISTORY_ENTRIES;
 use relay_protocol::policy::{PolicyPatch, RunawayPolicy};
 use relay_protocol::problem::ErrorCode;
 use serde_json::json;
@@ -152,6 +153,55 @@ impl Tale {
         self.logs_nothing().await;
         self.turn(&bob, SessionTurn::Failed).await.unwrap();
         self.logs(&["agent.status.changed"]).await;
+    }
+
+    pub(super) async fn a_long_way_is_kept_in_part(&mut self, cast: &Cast) {
+        const OFFERS: u64 = 150;
+        let bob = self.a_session_for_bob(27).await;
+        let id = self.tell_bob(cast).await;
+        let lasting = PolicyPatch {
+            default_deadline_ms: Some(24 * 60 * 60 * 1000),
+            ..PolicyPatch::default()
+        };
+        self.engine.update_policy(&self.key, lasting).await.unwrap();
+        self.behind.cancel(id).await.unwrap();
+        self.told += 2;
+        let id = self.tell_bob(cast).await;
+        for epoch in 1..=OFFERS {
+            let soon = self.behind.now().plus_millis(1);
+            let answer = deferred(id, soon);
+            self.behind.answer(&bob, id, epoch, answer).await.unwrap();
+            self.clock.set(soon);
+            self.behind.take(id, Step::Woken).await.unwrap();
+        }
+        self.told += OFFERS;
+        let history = self.behind.story(id).await.history;
+        assert!(
+            history.len() <= DELIVERY_HISTORY_ENTRIES,
+            "{}",
+            history.len()
+        );
+        let epochs: Vec<u64> = history
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Offer(offer) => Some(offer.attempt.epoch),
+                _ => None,
+            })
+            .collect();
+        assert!(epochs.is_sorted());
+        assert_eq!((epochs.first(), epochs.last()), (Some(&1), Some(&OFFERS)));
+        let left_out = 3 * OFFERS as usize - (history.len() - 1);
+        let marks = history.iter().filter(|entry| match entry {
+            Entry::Decision(decision) => {
+                decision.reason == format!("{left_out} entries are left out here")
+            }
+            _ => false,
+        });
+        assert_eq!(marks.count(), 1);
+        self.behind.cancel(id).await.unwrap();
+        self.turn(&bob, SessionTurn::Failed).await.unwrap();
+        self.logs(&["delivery.cancelled", "agent.status.changed"])
+            .await;
     }
 
     pub(super) async fn what_a_session_held_waits_again(&mut self, cast: &Cast) {
@@ -429,7 +479,7 @@ impl Tale {
         let fast = PolicyPatch {
             runaway: Some(RunawayPolicy {
                 per_minute: 20,
-                depth: 20,
+                depth: 1,
             }),
             ..PolicyPatch::default()
         };
@@ -439,6 +489,29 @@ impl Tale {
         }
         self.told += 3;
         self.logs_nothing().await;
+        self.clock.advance(60 * 60 * 1000);
+        self.a_chain_of_answers_is_held_back(cast).await;
+    }
+
+    /// Answers of agents upon each other are counted; a human's begins anew.
+    async fn a_chain_of_answers_is_held_back(&mut self, cast: &Cast) {
+        let Cast {
+            alice, bob, carol, ..
+        } = cast;
+        let mut last = self.send(alice, "#dev", "who knows?").await;
+        use DeliveryState::{Deferred, Pending};
+        for (author, state) in [
+            (bob, Pending),
+            (alice, Deferred),
+            (carol, Pending),
+            (bob, Pending),
+            (alice, Deferred),
+        ] {
+            last = self.reply(author, last.message_id, "and then?").await;
+            let states: Vec<_> = last.deliveries.iter().map(|d| d.state).collect();
+            assert!(!states.is_empty() && states.iter().all(|found| *found == state));
+        }
+        self.told = self.head().await.seq;
         self.clock.advance(60 * 60 * 1000);
     }
 
