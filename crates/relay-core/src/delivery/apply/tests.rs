@@ -25,7 +25,7 @@ fn policy() -> Policy {
     policy
 }
 
-/// Takes a step at a time. The spread of waits is nothing.
+/// Takes a step at a time.
 fn take_at(row: &DeliveryRow, step: &Step, now: Timestamp) -> Applied {
     let policy = policy();
     let given = Circumstances {
