@@ -1,6 +1,6 @@
 //! What the runner knows of one agent: its sessions, what was offered to them, what waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
@@ -91,8 +91,8 @@ pub(super) struct Live {
     pub(super) out: BTreeMap<Position, Out>,
     /// What waits for this session only; loaded when it attaches.
     pub(super) addressed: BTreeMap<Position, Waiting>,
-    /// The boundary that it stands at and whose deliveries are still to be handed over.
-    pub(super) opening: Option<BoundaryKind>,
+    /// The boundaries that it stands at and whose deliveries are still to be handed over.
+    pub(super) openings: VecDeque<BoundaryKind>,
     pub(super) backlog: Backlog,
     /// Its entry among the timers.
     pub(super) timer: Option<Mono>,
@@ -110,7 +110,7 @@ impl Live {
             going_offline: false,
             out: BTreeMap::new(),
             addressed: BTreeMap::new(),
-            opening: None,
+            openings: VecDeque::new(),
             backlog: Backlog::default(),
             timer: None,
             open: None,
@@ -138,6 +138,11 @@ impl Live {
             }
             (Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
         }
+    }
+
+    /// The moment at which it stands.
+    pub(super) fn moment(&self) -> Moment {
+        self.openings.front().copied().map_or(Moment::Now, Moment::At)
     }
 
     /// Something that decisions depend on has changed.

@@ -676,7 +676,7 @@ impl State {
         }
         live.link = None;
         live.gone_since = Some(times.mono);
-        live.opening = None;
+        live.openings.clear();
         live.changed();
         self.give_back(session, ReturnCause::LinkLost);
         self.controls_of_lost(session);

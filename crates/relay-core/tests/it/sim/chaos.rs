@@ -162,12 +162,13 @@ impl World {
             }
             Outcome::Due(at, kind, result) => self.due_taken(at, kind, result)?,
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
-            Outcome::Receipt(_, id, says_delivered, Ok(stored)) => {
+            Outcome::Receipt(id, says_delivered, Ok(stored)) => {
                 let told = self.model.told(id)?;
                 if says_delivered && !stored.late && !told.delivered {
                     return Err(format!("{id}: a receipt `delivered` was taken and is not logged"));
                 }
             }
+            Outcome::Flushed(agent) => self.model.flushed(agent),
             Outcome::Sent(Err(_)) | Outcome::Receipt(..) | Outcome::Done => {}
         }
         Ok(())
@@ -243,7 +244,7 @@ impl World {
         for due in due.deliveries {
             self.say(|| format!("taken along {:?} by {at}", due.context));
             self.model
-                .handed(session, &due.context, Some(kind), &self.policy, now)?;
+                .handed(session, &due.context, &[kind], &self.policy, now)?;
             let said = self.harnesses[at].receives(&due.context, now, &mut self.dice);
             self.air.extend(said.into_iter().map(|up| InAir::Up(at, up)));
         }
@@ -312,7 +313,7 @@ impl World {
                     matches!(frame.receipt, relay_protocol::delivery::MessageReceipt::Delivered(_));
                 self.spawn(format!("receipt of {at} for {id}"), move |engine| async move {
                     let result = engine.receipt(&caller, via, frame).await;
-                    Outcome::Receipt(at, id, says_delivered, result)
+                    Outcome::Receipt(id, says_delivered, result)
                 });
             }
             Up::Control(result) => {
@@ -498,7 +499,7 @@ impl World {
         }
         harness.reporting = true;
         if opens {
-            harness.opening = Some(BoundaryKind::NextToolCall);
+            harness.openings.insert(BoundaryKind::NextToolCall);
             harness.opening_calls += 1;
         }
         let body = ReportEvents::One(Box::new(NumberedEvent {
@@ -528,7 +529,7 @@ impl World {
             });
             return;
         }
-        harness.opening = Some(kind);
+        harness.openings.insert(kind);
         harness.opening_calls += 1;
         self.spawn(format!("{at} stands at {kind}"), move |engine| async move {
             let _ = engine.at_boundary(&caller, session, kind).await;
@@ -602,7 +603,7 @@ impl World {
         };
         self.spawn(format!("flush {at}"), move |engine| async move {
             let _ = engine.flush(&key, &name, body).await;
-            Outcome::Done
+            Outcome::Flushed(agent)
         });
     }
 
