@@ -183,17 +183,17 @@ impl Runner {
                 let _ = link.carry(Parcel::Close(reason));
             }
             Command::Advance(advancing) => self.advance(*advancing),
-            Command::Refill(query) => {
+            Command::Refill(no, query) => {
                 let (inbox, agent) = (self.inbox.clone(), query.agent);
                 self.store
                     .waiting(query)
-                    .then(move |page| inbox.put(Input::Refilled(agent, page)));
+                    .then(move |page| inbox.put(Input::Refilled(agent, no, page)));
             }
-            Command::Addressed(session) => {
+            Command::Addressed(session, no) => {
                 let inbox = self.inbox.clone();
                 self.store
                     .addressed_to(session)
-                    .then(move |rows| inbox.put(Input::Addressed(session, rows)));
+                    .then(move |rows| inbox.put(Input::Addressed(session, no, rows)));
             }
             Command::Due(limit) => {
                 let inbox = self.inbox.clone();

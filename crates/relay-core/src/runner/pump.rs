@@ -124,13 +124,15 @@ impl State {
             }
             Next::Refill(wanted) => {
                 desk.shelf.begin_refill(wanted);
-                let limit = desk.shelf.page_rows(desk.in_flight());
-                self.commands.push(Command::Refill(WaitingQuery {
+                self.refills += 1;
+                desk.refill = self.refills;
+                let query = WaitingQuery {
                     workspace_no,
                     agent,
                     wanted,
-                    limit,
-                }));
+                    limit: desk.shelf.page_rows(desk.in_flight()),
+                };
+                self.commands.push(Command::Refill(desk.refill, query));
                 Found::Reading
             }
         }

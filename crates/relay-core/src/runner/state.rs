@@ -39,10 +39,10 @@ const AT_HAND: (usize, usize) = (16, 4_096);
 pub(super) enum Input {
     /// A committed change.
     News(News),
-    /// What waits for an agent.
-    Refilled(AgentNo, Result<WaitingPage>),
+    /// What waits for an agent, as the reading with this number found it.
+    Refilled(AgentNo, u64, Result<WaitingPage>),
     /// What waits for one session only.
-    Addressed(SessionNo, Result<Vec<DeliveryRow>>),
+    Addressed(SessionNo, u64, Result<Vec<DeliveryRow>>),
     /// What the clock has made due.
     Due(Result<DueNow>),
     /// A step of a delivery, with the offer that it was to settle, is over; false: the store failed.
@@ -65,10 +65,10 @@ pub(super) enum Command {
     Close(Arc<dyn SessionLink>, CloseReason),
     /// Takes a step of a delivery.
     Advance(Box<Advancing>),
-    /// Reads what waits for an agent.
-    Refill(WaitingQuery),
+    /// Reads what waits for an agent; readings are numbered.
+    Refill(u64, WaitingQuery),
     /// Reads what waits for one session only.
-    Addressed(SessionNo),
+    Addressed(SessionNo, u64),
     /// Reads what the clock has made due.
     Due(usize),
     /// Changes a session.
@@ -136,6 +136,7 @@ pub(super) struct State {
     /// The run's number and the last offer's in it.
     epoch: u64,
     links: u64,
+    pub(super) refills: u64,
     pub(super) commands: Vec<Command>,
 }
 
@@ -196,8 +197,8 @@ impl State {
             Input::News(News::Edited(message)) => self.edited(message),
             Input::News(News::Workspace(row)) => self.workspace_changed(row),
             Input::News(News::AgentReleased(_)) => {}
-            Input::Refilled(agent, page) => self.refilled(agent, page, times),
-            Input::Addressed(session, rows) => self.addressed(session, rows, times),
+            Input::Refilled(agent, no, page) => self.refilled(agent, no, page, times),
+            Input::Addressed(session, no, rows) => self.addressed(session, no, rows, times),
             Input::Due(due) => self.due(due, times),
             Input::Stepped(agent, position, epoch, stored) => {
                 self.stepped(agent, position, epoch, stored, times);
@@ -300,8 +301,9 @@ impl State {
         }
     }
 
-    fn refilled(&mut self, agent: AgentNo, page: Result<WaitingPage>, times: Times) {
-        let Some(desk) = self.desks.get_mut(&agent) else {
+    fn refilled(&mut self, agent: AgentNo, no: u64, page: Result<WaitingPage>, times: Times) {
+        // A reading that was given up for a later one is older than what was learned since.
+        let Some(desk) = self.desks.get_mut(&agent).filter(|desk| desk.refill == no) else {
             return;
         };
         match page {
@@ -331,28 +333,48 @@ impl State {
         self.touch(agent);
     }
 
-    fn addressed(&mut self, session: SessionNo, rows: Result<Vec<DeliveryRow>>, times: Times) {
+    /// Reads what waits for one session only.
+    fn read_addressed(&mut self, session: SessionNo) {
+        self.refills += 1;
+        let no = self.refills;
+        if let Some(live) = self.live_mut(session) {
+            live.reading = Some((no, BTreeSet::new()));
+            self.commands.push(Command::Addressed(session, no));
+        }
+    }
+
+    fn addressed(
+        &mut self,
+        session: SessionNo,
+        no: u64,
+        rows: Result<Vec<DeliveryRow>>,
+        times: Times,
+    ) {
         let Some(&agent) = self.sessions.get(&session) else {
             return;
         };
         let Ok(rows) = rows else {
-            // Asked again with the next attempt.
-            self.commands.push(Command::Addressed(session));
+            self.read_addressed(session);
             return self.stall(agent, times);
         };
-        let stepping = &self.stepping;
-        let Some(desk) = self.desks.get_mut(&agent) else {
+        let Self {
+            desks, stepping, ..
+        } = self;
+        let desk = desks.get_mut(&agent);
+        let Some(live) = desk.and_then(|desk| desk.sessions.get_mut(&session)) else {
             return;
         };
-        let Some(live) = desk.sessions.get_mut(&session) else {
+        let Some((_, moved)) = live.reading.take_if(|(reading, _)| *reading == no) else {
             return;
         };
         for row in rows {
             let position = row.position;
-            if !live.out.contains_key(&position) && !stepping.contains_key(&position) {
-                live.addressed
-                    .entry(position)
-                    .or_insert_with(|| Waiting::new(row));
+            let known = live.out.contains_key(&position)
+                || live.addressed.contains_key(&position)
+                || stepping.contains_key(&position)
+                || moved.contains(&position);
+            if !known {
+                live.addressed.insert(position, Waiting::new(row));
             }
         }
         self.touch(agent);
@@ -508,8 +530,10 @@ impl State {
         let Some(desk) = self.desks.get(&agent) else {
             return;
         };
-        self.commands
-            .extend(desk.sessions.keys().copied().map(Command::Addressed));
+        let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
+        for session in sessions {
+            self.read_addressed(session);
+        }
     }
 
     fn changed(&mut self, session: SessionNo, stored: bool, times: Times) {
@@ -561,7 +585,7 @@ impl State {
             Some(live) => live.update(row),
             None => {
                 desk.sessions.insert(no, Live::new(row, times.mono));
-                self.commands.push(Command::Addressed(no));
+                self.read_addressed(no);
             }
         }
         if self.live(no).is_some_and(|live| !live.row.status.takes_offers()) {
@@ -807,6 +831,11 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
 /// Puts a changed delivery where it belongs.
 fn place(desk: &mut Desk, row: DeliveryRow) {
     let position = row.position;
+    let only = row.only_session;
+    let live = only.and_then(|session| desk.sessions.get_mut(&session));
+    if let Some((_, moved)) = live.and_then(|live| live.reading.as_mut()) {
+        moved.insert(position);
+    }
     if let Some(out) = desk.out_mut(position) {
         out.waiting.row = row;
         return;

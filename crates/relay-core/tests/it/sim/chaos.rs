@@ -570,6 +570,9 @@ impl World {
         let ids: Vec<DeliveryId> = self.model.deliveries.keys().copied().collect();
         let Some(&id) = self.dice.pick(&ids) else { return };
         let key = self.key.clone();
+        if let Ok(told) = self.model.told(id) {
+            told.disturbed = true;
+        }
         match self.dice.below(5) {
             0 | 1 => self.spawn(format!("cancel {id}"), move |engine| async move {
                 let _ = engine.cancel_delivery(&key, id, CancelDelivery::default()).await;

@@ -60,6 +60,8 @@ pub(super) struct Told {
     pub(super) delivered: bool,
     pub(super) last_epoch: u64,
     pub(super) flushed: bool,
+    /// Somebody has asked for something that takes it out of the order for a while.
+    pub(super) disturbed: bool,
 }
 
 /// A session, as the log tells it.
@@ -133,6 +135,7 @@ impl Model {
                     reopened_at: None,
                     delivered: false,
                     last_epoch: 0,
+                    disturbed: false,
                     flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
                 };
                 if self
@@ -485,6 +488,7 @@ impl Model {
                 && other.agent == told.agent
                 && other.stand == Stand::Waiting
                 && !other.flushed
+                && !other.disturbed
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
                 && self.deadline(other) > now
