@@ -668,26 +668,36 @@ impl State {
         }
     }
 
-    /// A session is reachable over a link from now on; the one before is closed.
-    pub(super) fn connect(&mut self, session: SessionNo, link: Arc<dyn SessionLink>) -> Option<LinkId> {
+    /// A session is reachable over a link from now on.
+    pub(super) fn connect(
+        &mut self,
+        session: SessionNo,
+        link: Arc<dyn SessionLink>,
+        times: Times,
+    ) -> Option<LinkId> {
+        self.supersede(session, times);
         self.links += 1;
         let id = LinkId(self.links);
-        let before = {
-            let live = self.live_mut(session)?;
-            live.gone_since = None;
-            live.lease_ended = false;
-            live.changed();
-            live.link.replace((id, link))
-        };
-        if let Some((_, before)) = before {
-            self.commands
-                .push(Command::Close(before, CloseReason::Superseded));
-            self.give_back(session, ReturnCause::LinkLost);
-        }
+        let live = self.live_mut(session)?;
+        live.gone_since = None;
+        live.lease_ended = false;
+        live.link = Some((id, link));
+        live.changed();
+        let agent = live.row.agent;
         self.schedule(session);
-        let agent = *self.sessions.get(&session)?;
         self.touch(agent);
         Some(id)
+    }
+
+    /// Closes the link that a session has, because it comes back over another one.
+    pub(super) fn supersede(&mut self, session: SessionNo, times: Times) {
+        let live = self.live_mut(session);
+        let Some((id, link)) = live.and_then(|live| live.link.clone()) else {
+            return;
+        };
+        self.commands
+            .push(Command::Close(link, CloseReason::Superseded));
+        self.disconnect(session, id, times);
     }
 
     /// A link is gone. An older one than the session has now changes nothing.

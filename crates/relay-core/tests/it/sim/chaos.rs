@@ -264,6 +264,8 @@ impl World {
         }
         let twice = !self.calm && self.dice.chance(40);
         match &self.air[at] {
+            // Before it knows what it keeps, a harness looks at nothing else.
+            InAir::Down(harness, ..) if self.harnesses[*harness].attaching => {}
             InAir::Down(harness, line, parcel) => {
                 let (harness, line, parcel) = (*harness, *line, parcel.clone());
                 if !twice {

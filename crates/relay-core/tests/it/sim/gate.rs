@@ -135,6 +135,7 @@ gate! {
         fn due(&self, now: Timestamp, limit: usize) -> DueNow;
         fn begin_run(&self) -> u64;
         fn attach_session(&self, new: NewSession) -> AttachedSession;
+        fn held_by(&self, session: SessionNo) -> Vec<DeliveryId>;
         fn fork_session(&self, new: NewFork) -> Arc<SessionRow>;
         fn change_session(&self, change: SessionChange) -> Arc<SessionRow>;
         fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> u32;
