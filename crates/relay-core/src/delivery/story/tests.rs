@@ -445,7 +445,19 @@ fn everything_is_given_in_the_order_of_time() {
         .collect();
     assert_eq!(attempts, [(1, Some("no_receipt"), true), (2, None, false)]);
     assert_eq!(delivery.receipts.map(|receipts| receipts.len()), Some(1));
-    assert!(delivery.story.is_some());
+    tale.reads(
+        Some(&out),
+        "+0.5 s  waits: the session is active; it waits for next-tool-call
+         +1.0 s  offered to session S as on-idle: the session is idle (offer 1)
+         +20.0 s  waits again: somebody flushed it
+         +31.0 s  offer 1 was not answered in time
+         +31.0 s  waits until +32.0 s: 1 of 8 attempts are used up
+         +32.0 s  waits: the session is active
+         +40.0 s  offered to session S as on-idle: the session is idle (offer 2)
+         now: offered to session S, no answer yet",
+    );
+    let told = story(&tale.known, &tale.decisions, Some(&out));
+    assert_eq!(delivery.story, Some(told));
 }
 
 #[test]
