@@ -7,9 +7,7 @@ use relay_protocol::api::Page;
 use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveryState, MessageReceipt, Priority,
 };
-use relay_protocol::delivery_record::{
-    CancelDelivery, DeliverMessage, Delivery, Flush, Flushed,
-};
+use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Delivery, Flush, Flushed};
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::limits::{FLUSHED_AT_ONCE, METADATA_BYTES, REASON_BYTES};
 use relay_protocol::socket::{ControlOp, ReceiptFrame};
@@ -55,9 +53,7 @@ impl Engine {
         };
         let viewer = caller.viewer()?;
         let position = self.place(caller, body.delivery_id)?;
-        let settling = self
-            .runner
-            .settle(viewer.agent, position, via, body.epoch);
+        let settling = self.runner.settle(viewer.agent, position, via, body.epoch);
         let (agent, offer, decisions) = match settling {
             Some(settling) => {
                 let (agent, offer, decisions) = settling.into_parts();
@@ -232,10 +228,16 @@ impl Engine {
         };
         // The session may have answered before we listened.
         let story = self.store.delivery(viewer, id).await?;
-        let said = story.history.into_iter().rev().find_map(|entry| match entry {
-            Entry::Receipt(stored) if stored.at >= since && !stored.late => Some(stored.receipt),
-            _ => None,
-        });
+        let said = story
+            .history
+            .into_iter()
+            .rev()
+            .find_map(|entry| match entry {
+                Entry::Receipt(stored) if stored.at >= since && !stored.late => {
+                    Some(stored.receipt)
+                }
+                _ => None,
+            });
         match said {
             Some(receipt) => Ok(receipt),
             None => Ok(answer(id, listening.await.unwrap_or(Heard::Nothing))),

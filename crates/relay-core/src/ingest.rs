@@ -61,7 +61,10 @@ impl Engine {
         let boundary = opens_tool_boundary(&events);
         let mut settling = Vec::new();
         let mut reports = Vec::with_capacity(events.len());
-        let acked = self.runner.session(session).map_or(row.acked, |row| row.acked);
+        let acked = self
+            .runner
+            .session(session)
+            .map_or(row.acked, |row| row.acked);
         for NumberedEvent { n, event } in events {
             let report = if n <= acked {
                 // Stored before; its text must not enter the streams again.

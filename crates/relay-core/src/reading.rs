@@ -12,7 +12,7 @@ use crate::agents::bare;
 use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
-use crate::error::{StorageError, Error, Result};
+use crate::error::{Error, Result, StorageError};
 use crate::store::{Place, ReadMark, Search};
 
 impl Engine {

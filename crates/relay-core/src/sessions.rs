@@ -339,7 +339,9 @@ impl Engine {
                 turn: SessionTurn::Released,
                 reason,
                 answer: Some(answer),
-            }) => self.runner.turn(row.no, SessionTurn::Released, reason, answer),
+            }) => self
+                .runner
+                .turn(row.no, SessionTurn::Released, reason, answer),
             Err(_) => return Err(unreachable_session()),
         }
         told.await.unwrap_or(Err(StorageError::Closed.into()))
@@ -391,7 +393,9 @@ impl Engine {
             session_id: fork.id,
             resume_token: token,
         };
-        let asked = self.question(&row, ControlOp::Fork, as_agent, Some(grant)).await;
+        let asked = self
+            .question(&row, ControlOp::Fork, as_agent, Some(grant))
+            .await;
         if let Err(error) = asked {
             let reason = Some("the fork was not made".to_owned());
             self.turn(&fork, SessionTurn::Failed, reason).await?;

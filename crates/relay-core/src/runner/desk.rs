@@ -147,7 +147,10 @@ impl Live {
 
     /// The moment at which it stands.
     pub(super) fn moment(&self) -> Moment {
-        self.openings.front().copied().map_or(Moment::Now, Moment::At)
+        self.openings
+            .front()
+            .copied()
+            .map_or(Moment::Now, Moment::At)
     }
 
     /// Something that decisions depend on has changed.

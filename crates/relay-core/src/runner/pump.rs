@@ -112,7 +112,6 @@ impl State {
         if wanted.lanes.is_empty() || live.out.len() >= policy.window as usize {
             return Found::Nothing;
         }
-        if std::env::var("DBG").is_ok() { let k: Vec<_> = desk.shelf.iter().map(|(p, w)| (p.seq(), crate::delivery::lane::Lane::of(&w.row).code())).collect(); println!("   DBG agent {agent:?} session {session:?} {moment:?} wanted {:?} after {:?} shelf {k:?} out {:?} stepping {:?}", wanted.lanes.iter().map(|l| l.code()).collect::<Vec<_>>(), wanted.after.map(|p| p.seq()), live.out.keys().map(|p| p.seq()).collect::<Vec<_>>(), self.stepping); }
         match desk.shelf.next(wanted) {
             Next::Item(position, _) => self.deal_with(agent, session, position, moment, times),
             Next::Wait => Found::Reading,
@@ -384,11 +383,7 @@ impl State {
     }
 
     /// Whether a claim would find more.
-    pub(super) fn has_more(
-        &mut self,
-        session: SessionNo,
-        kind: Option<BoundaryKind>,
-    ) -> bool {
+    pub(super) fn has_more(&mut self, session: SessionNo, kind: Option<BoundaryKind>) -> bool {
         let Some(&agent) = self.sessions.get(&session) else {
             return false;
         };
@@ -407,9 +402,7 @@ impl State {
             lanes: live.open_lanes(&workspace.policy, moment),
             after: live.backlog.after(),
         };
-        is_current
-            && !wanted.lanes.is_empty()
-            && !matches!(desk.shelf.next(wanted), Next::Empty)
+        is_current && !wanted.lanes.is_empty() && !matches!(desk.shelf.next(wanted), Next::Empty)
     }
 
     /// Takes an offer back that did not reach anybody.

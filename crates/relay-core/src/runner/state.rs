@@ -72,7 +72,12 @@ pub(super) enum Command {
     /// Reads what the clock has made due.
     Due(usize),
     /// Changes a session.
-    Change(SessionNo, SessionTurn, Option<String>, Option<super::control::TurnAnswer>),
+    Change(
+        SessionNo,
+        SessionTurn,
+        Option<String>,
+        Option<super::control::TurnAnswer>,
+    ),
     /// Takes back what a session has accepted.
     TakeBack(SessionNo),
 }
@@ -205,6 +210,7 @@ impl State {
             }
             Input::Unsettled(agent, position, epoch) => {
                 self.offer_stepped(agent, position, epoch, false);
+                self.resume_recall(position);
                 self.touch(agent);
             }
             Input::Released(agent) => {
@@ -254,15 +260,15 @@ impl State {
         if let Some(has_moved) = self.stepping.get_mut(&position) {
             *has_moved = true;
         }
-        self.recall_meets(&row);
         if let Some(desk) = self.desks.get_mut(&agent) {
             settle_out(desk, position, settles, times.mono);
             if terminal {
                 desk.unfinished = desk.unfinished.saturating_sub(1);
             }
-            place(desk, row);
+            place(desk, row.clone());
             self.touch(agent);
         }
+        self.recall_meets(&row);
     }
 
     fn edited(&mut self, message: Position) {
@@ -412,14 +418,13 @@ impl State {
         if out.is_some_and(|out| out.settling) {
             return;
         }
-        let offer = out.map(|out| Box::new(out.offer.clone()));
-        let held_by = match (&offer, row.state, row.holder) {
-            (Some(offer), _, _) => Some(offer.session),
+        let held_by = match (out, row.state, row.holder) {
+            (Some(out), _, _) => Some(out.offer.session),
             (None, DeliveryState::Accepted, Some(holder)) => Some(holder.session),
             _ => None,
         };
         match held_by {
-            Some(session) => self.recall_for_deadline(&row, session, offer, times),
+            Some(session) => self.recall_for_deadline(&row, session, times),
             None => {
                 let step = Step::Expired {
                     recall: Recall::NotNeeded,
@@ -492,6 +497,7 @@ impl State {
         if !stored {
             self.stall(agent, times);
         }
+        self.resume_recall(position);
         self.touch(agent);
     }
 
@@ -588,7 +594,10 @@ impl State {
                 self.read_addressed(no);
             }
         }
-        if self.live(no).is_some_and(|live| !live.row.status.takes_offers()) {
+        if self
+            .live(no)
+            .is_some_and(|live| !live.row.status.takes_offers())
+        {
             self.give_back_if_offline(no);
         }
         self.schedule(no);

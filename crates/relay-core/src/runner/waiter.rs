@@ -41,7 +41,10 @@ impl Waiters {
     pub(super) fn add(&mut self, position: Position, answer: oneshot::Sender<Heard>) -> u64 {
         self.last += 1;
         self.callers.insert(self.last, Caller { position, answer });
-        self.by_delivery.entry(position).or_default().push(self.last);
+        self.by_delivery
+            .entry(position)
+            .or_default()
+            .push(self.last);
         self.last
     }
 
@@ -50,7 +53,12 @@ impl Waiters {
     }
 
     /// A receipt came.
-    pub(super) fn receipt(&mut self, position: Position, receipt: &MessageReceipt, _: &DeliveryRow) {
+    pub(super) fn receipt(
+        &mut self,
+        position: Position,
+        receipt: &MessageReceipt,
+        _: &DeliveryRow,
+    ) {
         self.tell(position, &Heard::Receipt(receipt.clone()));
     }
 

@@ -66,7 +66,9 @@ fn pass(world: &mut World, millis: u64) -> Result<(), Fault> {
             return Ok(());
         }
         let wait = world.come_to_rest()?.unwrap_or(Duration::MAX).as_millis();
-        let wait = u64::try_from(wait).unwrap_or(u64::MAX).clamp(1, left as u64);
+        let wait = u64::try_from(wait)
+            .unwrap_or(u64::MAX)
+            .clamp(1, left as u64);
         world.say(|| format!("{wait} ms pass"));
         world.clock.pass(wait);
     }
@@ -98,7 +100,9 @@ fn nothing_due_is_left(world: &World) -> Result<(), Fault> {
             .iter()
             .any(|harness| harness.session == Some(session) && harness.link.is_some());
         if linked && world.model.is_due(session, told, &world.policy) {
-            return Err(format!("{id} is due for {session} and was not offered: {told:?}"));
+            return Err(format!(
+                "{id} is due for {session} and was not offered: {told:?}"
+            ));
         }
     }
     Ok(())

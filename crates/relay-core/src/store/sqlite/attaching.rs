@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use relay_protocol::ids::DeliveryId;
 use relay_protocol::ids::AgentId;
+use relay_protocol::ids::DeliveryId;
 use relay_protocol::link::LinkKind;
 use relay_protocol::names::fold;
 use relay_protocol::status::{AgentStatus, StatusSource};

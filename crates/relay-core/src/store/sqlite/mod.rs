@@ -72,8 +72,8 @@ use super::{
     Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
     NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
     Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
-    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage,
-    WaitingQuery, WorkspaceChange, WorkspaceRow,
+    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery,
+    WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
@@ -335,8 +335,7 @@ impl Store for SqliteStore {
     }
 
     fn mark_read(&self, mark: ReadMark) -> Reply<()> {
-        self.writer
-            .submit(move |tx| reading::mark_read(tx, &mark))
+        self.writer.submit(move |tx| reading::mark_read(tx, &mark))
     }
 
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView> {
@@ -413,8 +412,7 @@ impl Store for SqliteStore {
     }
 
     fn advance(&self, advance: Advance) -> Reply<Advanced> {
-        self.writer
-            .submit(move |tx| steps::advance(tx, &advance))
+        self.writer.submit(move |tx| steps::advance(tx, &advance))
     }
 
     fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
@@ -472,8 +470,7 @@ impl Store for SqliteStore {
     }
 
     fn report(&self, report: Report) -> Reply<Reported> {
-        self.writer
-            .submit(move |tx| reports::report(tx, &report))
+        self.writer.submit(move |tx| reports::report(tx, &report))
     }
 
     fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>> {

@@ -71,13 +71,9 @@ impl World {
             Happening::Step => self.step().map(drop),
             Happening::Frame => self.frame_arrives(),
             Happening::Pass => {
-                let millis = self.dice.weighted(&[
-                    (10, 5),
-                    (8, 700),
-                    (6, 9_000),
-                    (4, 31_000),
-                    (1, 130_000),
-                ]);
+                let millis =
+                    self.dice
+                        .weighted(&[(10, 5), (8, 700), (6, 9_000), (4, 31_000), (1, 130_000)]);
                 self.say(|| format!("{millis} ms pass"));
                 self.clock.pass(millis);
                 Ok(())
@@ -165,7 +161,9 @@ impl World {
             Outcome::Receipt(id, says_delivered, Ok(stored)) => {
                 let told = self.model.told(id)?;
                 if says_delivered && !stored.late && !told.delivered {
-                    return Err(format!("{id}: a receipt `delivered` was taken and is not logged"));
+                    return Err(format!(
+                        "{id}: a receipt `delivered` was taken and is not logged"
+                    ));
                 }
             }
             Outcome::Flushed(agent) => self.model.flushed(agent),
@@ -197,7 +195,9 @@ impl World {
                 // What was settled between the store's answer and now may be missing in either.
                 let missing = owned.iter().find(|id| !attached.keep.contains(id));
                 if let Some(id) = missing {
-                    return Err(format!("{id} is held by {session} but not in its keep-list"));
+                    return Err(format!(
+                        "{id} is held by {session} but not in its keep-list"
+                    ));
                 }
                 harness.held.retain(|id, _| attached.keep.contains(id));
                 if harness.session != Some(session) {
@@ -246,7 +246,8 @@ impl World {
             self.model
                 .handed(session, &due.context, &[kind], &self.policy, now)?;
             let said = self.harnesses[at].receives(&due.context, now, &mut self.dice);
-            self.air.extend(said.into_iter().map(|up| InAir::Up(at, up)));
+            self.air
+                .extend(said.into_iter().map(|up| InAir::Up(at, up)));
         }
         Ok(())
     }
@@ -287,7 +288,10 @@ impl World {
     fn comes_down(&mut self, at: usize, line: u64, parcel: &Parcel) {
         let now = self.now();
         let harness = &mut self.harnesses[at];
-        let plugged = harness.link.as_ref().is_some_and(|(link, _)| link.line == line);
+        let plugged = harness
+            .link
+            .as_ref()
+            .is_some_and(|(link, _)| link.line == line);
         if !plugged {
             return;
         }
@@ -300,29 +304,40 @@ impl World {
             }
         };
         self.say(|| format!("{at} gets {parcel:?} and says {said:?}"));
-        self.air.extend(said.into_iter().map(|up| InAir::Up(at, up)));
+        self.air
+            .extend(said.into_iter().map(|up| InAir::Up(at, up)));
     }
 
     fn goes_up(&mut self, at: usize, up: Up) {
         let harness = &self.harnesses[at];
-        let Some(session) = harness.session else { return };
+        let Some(session) = harness.session else {
+            return;
+        };
         let caller = self.agents[harness.agent].caller.clone();
         match up {
             Up::Receipt(frame) => {
                 let via = self.dice.chance(800).then_some(session);
                 let id = frame.delivery_id;
-                let says_delivered =
-                    matches!(frame.receipt, relay_protocol::delivery::MessageReceipt::Delivered(_));
-                self.spawn(format!("receipt of {at} for {id}"), move |engine| async move {
-                    let result = engine.receipt(&caller, via, frame).await;
-                    Outcome::Receipt(id, says_delivered, result)
-                });
+                let says_delivered = matches!(
+                    frame.receipt,
+                    relay_protocol::delivery::MessageReceipt::Delivered(_)
+                );
+                self.spawn(
+                    format!("receipt of {at} for {id}"),
+                    move |engine| async move {
+                        let result = engine.receipt(&caller, via, frame).await;
+                        Outcome::Receipt(id, says_delivered, result)
+                    },
+                );
             }
             Up::Control(result) => {
-                self.spawn(format!("control result of {at}"), move |engine| async move {
-                    let _ = engine.control_result(&caller, session, result).await;
-                    Outcome::Done
-                });
+                self.spawn(
+                    format!("control result of {at}"),
+                    move |engine| async move {
+                        let _ = engine.control_result(&caller, session, result).await;
+                        Outcome::Done
+                    },
+                );
             }
         }
     }
@@ -336,7 +351,10 @@ impl World {
             _ => SendTarget::Agent(self.agents[to].name.clone()),
         };
         let modes = DeliveryMode::ALL;
-        let mode = self.dice.chance(450).then(|| *self.dice.pick(modes).unwrap());
+        let mode = self
+            .dice
+            .chance(450)
+            .then(|| *self.dice.pick(modes).unwrap());
         let now = self.now();
         let deadline = self.dice.chance(300).then(|| {
             let millis = *self.dice.pick(&[3_000, 30_000, 200_000]).unwrap();
@@ -495,7 +513,9 @@ impl World {
 
     fn report(&mut self, at: usize, event: AgentSessionEvent, opens: bool) {
         let harness = &mut self.harnesses[at];
-        let Some(session) = harness.session else { return };
+        let Some(session) = harness.session else {
+            return;
+        };
         if harness.reporting || !harness.emits_status() {
             return;
         }
@@ -518,7 +538,9 @@ impl World {
     pub(super) fn stand_at(&mut self, at: usize, kind: BoundaryKind) {
         let pulls = self.harnesses[at].hooks_only || self.dice.chance(200);
         let harness = &mut self.harnesses[at];
-        let Some(session) = harness.session else { return };
+        let Some(session) = harness.session else {
+            return;
+        };
         let caller = self.agents[harness.agent].caller.clone();
         if pulls {
             let body = AtBoundary {
@@ -526,9 +548,12 @@ impl World {
                 limit: None,
                 max_bytes: None,
             };
-            self.spawn(format!("boundary {kind} of {at}"), move |engine| async move {
-                Outcome::Due(at, kind, engine.boundary(&caller, session, body).await)
-            });
+            self.spawn(
+                format!("boundary {kind} of {at}"),
+                move |engine| async move {
+                    Outcome::Due(at, kind, engine.boundary(&caller, session, body).await)
+                },
+            );
             return;
         }
         harness.openings.insert(kind);
@@ -570,14 +595,18 @@ impl World {
 
     fn caller_acts(&mut self) {
         let ids: Vec<DeliveryId> = self.model.deliveries.keys().copied().collect();
-        let Some(&id) = self.dice.pick(&ids) else { return };
+        let Some(&id) = self.dice.pick(&ids) else {
+            return;
+        };
         let key = self.key.clone();
         if let Ok(told) = self.model.told(id) {
             told.disturbed = true;
         }
         match self.dice.below(5) {
             0 | 1 => self.spawn(format!("cancel {id}"), move |engine| async move {
-                let _ = engine.cancel_delivery(&key, id, CancelDelivery::default()).await;
+                let _ = engine
+                    .cancel_delivery(&key, id, CancelDelivery::default())
+                    .await;
                 Outcome::Done
             }),
             2 => self.spawn(format!("retry {id}"), move |engine| async move {
@@ -589,7 +618,9 @@ impl World {
                 let at = self.dice.below(self.agents.len() as u64) as usize;
                 let caller = self.agents[at].caller.clone();
                 self.spawn(format!("inbox of {at}"), move |engine| async move {
-                    let _ = engine.take_inbox(&caller, relay_core::PageQuery::default()).await;
+                    let _ = engine
+                        .take_inbox(&caller, relay_core::PageQuery::default())
+                        .await;
                     Outcome::Done
                 });
             }

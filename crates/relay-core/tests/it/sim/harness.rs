@@ -133,11 +133,7 @@ impl Harness {
         };
         Self {
             agent,
-            temper: dice.weighted(&[
-                (5, Temper::Honest),
-                (6, Temper::Moody),
-                (1, Temper::Silent),
-            ]),
+            temper: dice.weighted(&[(5, Temper::Honest), (6, Temper::Moody), (1, Temper::Silent)]),
             capabilities: AgentSessionCapabilities {
                 messaging: MessagingCapabilities {
                     receive: True,
@@ -157,7 +153,11 @@ impl Harness {
                 },
             },
             safe_states: if dice.chance(700) {
-                vec![AgentStatus::Idle, AgentStatus::Waiting, AgentStatus::Blocked]
+                vec![
+                    AgentStatus::Idle,
+                    AgentStatus::Waiting,
+                    AgentStatus::Blocked,
+                ]
             } else {
                 vec![AgentStatus::Idle]
             },
@@ -234,7 +234,9 @@ impl Harness {
             }
             2 => {
                 // Into the past, soon, or beyond any deadline.
-                let wait = *dice.pick(&[-5_000, 800, 20_000, 90_000, 86_400_000]).unwrap();
+                let wait = *dice
+                    .pick(&[-5_000, 800, 20_000, 90_000, 86_400_000])
+                    .unwrap();
                 let deferred = DeferredReceipt {
                     delivery_id: dice.chance(500).then_some(id),
                     available_at: now.plus_millis(wait),

@@ -138,11 +138,7 @@ impl Model {
                     disturbed: false,
                     flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
                 };
-                if self
-                    .deliveries
-                    .insert(created.delivery_id, told)
-                    .is_some()
-                {
+                if self.deliveries.insert(created.delivery_id, told).is_some() {
                     return Err(format!("{} was created twice", created.delivery_id));
                 }
             }
@@ -167,7 +163,9 @@ impl Model {
                 }
             }
             RelayEvent::DeliveryFailed(event) => {
-                let next = event.next_attempt_at.ok_or("an attempt without a next one")?;
+                let next = event
+                    .next_attempt_at
+                    .ok_or("an attempt without a next one")?;
                 self.moves(event.delivery_id, Stand::Resting(next), logged.at)?;
             }
             RelayEvent::DeliveryCancelled(event) => {
@@ -323,7 +321,10 @@ impl Model {
             .iter()
             .filter(|(_, session)| session.agent == agent && !session.ended && !session.fork)
             .filter(|(_, session)| {
-                !matches!(session.status, AgentStatus::Offline | AgentStatus::Releasing)
+                !matches!(
+                    session.status,
+                    AgentStatus::Offline | AgentStatus::Releasing
+                )
             })
             .max_by_key(|(_, session)| session.started)
             .map(|(id, _)| *id)
@@ -437,7 +438,10 @@ impl Model {
                 }
             }
         }
-        Err(format!("offered as {mode}, but the rules say {}", seen.join(" or ")))
+        Err(format!(
+            "offered as {mode}, but the rules say {}",
+            seen.join(" or ")
+        ))
     }
 
     /// Nothing that is due as well, older and no less urgent, may be passed over.
@@ -511,7 +515,9 @@ impl Model {
             for generation in 1..=told.generation {
                 let ends = told.ends.get(&generation).copied().unwrap_or(0);
                 if ends != 1 {
-                    return Err(format!("{id} ended {ends} times in generation {generation}"));
+                    return Err(format!(
+                        "{id} ended {ends} times in generation {generation}"
+                    ));
                 }
             }
         }

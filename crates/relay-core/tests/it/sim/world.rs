@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use relay_core::environment::{Clock, Environment};
@@ -200,11 +200,15 @@ impl World {
                 .unwrap()
         });
         let engine = self.engine();
-        self.key = self.finish(async move {
-            engine.authenticate(&created.workspace_key).await.unwrap()
-        });
+        self.key =
+            self.finish(async move { engine.authenticate(&created.workspace_key).await.unwrap() });
         self.workspace = created.workspace_id;
-        let row: Arc<WorkspaceRow> = self.real().workspace(self.workspace).wait().unwrap().unwrap();
+        let row: Arc<WorkspaceRow> = self
+            .real()
+            .workspace(self.workspace)
+            .wait()
+            .unwrap()
+            .unwrap();
         self.workspace_no = row.no;
         self.set_policy();
         for at in 0..agents {
@@ -214,9 +218,8 @@ impl World {
             let registered =
                 self.finish(async move { engine.register_agent(&key, body).await.unwrap() });
             let engine = self.engine();
-            let caller = self.finish(async move {
-                engine.authenticate(&registered.token).await.unwrap()
-            });
+            let caller =
+                self.finish(async move { engine.authenticate(&registered.token).await.unwrap() });
             self.agents.push(Agent {
                 name,
                 id: registered.agent.id,
@@ -304,7 +307,11 @@ impl World {
         let Some((name, answer)) = self.gate().make_next(fate) else {
             return Ok(false);
         };
-        let refused = if fate == Fate::Refused { " REFUSED" } else { "" };
+        let refused = if fate == Fate::Refused {
+            " REFUSED"
+        } else {
+            ""
+        };
         self.say(|| format!("store {name}{refused}"));
         self.answers.push_back((name, answer));
         self.read_log()?;
@@ -324,7 +331,10 @@ impl World {
             for event in events {
                 if self.trace {
                     let json = event.json().get();
-                    println!("            log {}", json.chars().take(400).collect::<String>());
+                    println!(
+                        "            log {}",
+                        json.chars().take(400).collect::<String>()
+                    );
                 }
                 self.model.learn(&event.event)?;
             }
@@ -359,8 +369,11 @@ impl World {
     fn look_at_wire(&mut self) -> Result<(), Fault> {
         let carried = std::mem::take(&mut *self.wire.lock().unwrap());
         for carried in carried {
-            let openings: Vec<BoundaryKind> =
-                self.harnesses[carried.harness].openings.iter().copied().collect();
+            let openings: Vec<BoundaryKind> = self.harnesses[carried.harness]
+                .openings
+                .iter()
+                .copied()
+                .collect();
             if let Parcel::Deliver(deliver) = &carried.parcel {
                 self.say(|| format!("handed {:?} to {}", deliver.context, carried.harness));
                 let now = self.now();
