@@ -18,7 +18,7 @@ use crate::agents::bare;
 use crate::caller::Caller;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Entry;
-use crate::delivery::story::explain;
+use crate::delivery::story::{explain, summary};
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
 use crate::runner::{Ask, Asked, Heard};
@@ -159,7 +159,7 @@ impl Engine {
             .iter()
             .map(|story| {
                 let (out, _) = self.runner.known(story.row.agent, story.row.position);
-                brief(explain(story, &[], out.as_ref()))
+                summary(story, out.as_ref())
             })
             .collect();
         Ok(Page {
@@ -356,17 +356,6 @@ fn held(delivery_id: DeliveryId, metadata: Metadata) -> MessageReceipt {
         retryable: None,
         metadata: Some(metadata),
     })
-}
-
-/// Without the parts that only one delivery shows.
-fn brief(delivery: Delivery) -> Delivery {
-    Delivery {
-        decisions: None,
-        attempts: None,
-        receipts: None,
-        story: None,
-        ..delivery
-    }
 }
 
 /// The free text of a receipt.

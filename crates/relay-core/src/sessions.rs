@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::api::Page;
-use relay_protocol::ids::{AttachmentId, ControlId, SessionId};
+use relay_protocol::ids::{AttachmentId, ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::{
     ATTACHMENT_BYTES, BOUNDARY_BYTES, BOUNDARY_DELIVERIES, HARNESS_BYTES, REASON_BYTES,
 };
@@ -28,7 +28,8 @@ use crate::error::{Error, Noun, Result, StorageError};
 use crate::runner::link::{LinkId, SessionLink};
 use crate::runner::{Ask, Asked, unreachable_session};
 use crate::store::{
-    AgentRow, AttachedSession, NewAttachmentRow, NewFork, NewSession, SessionRow, SessionTurn,
+    AgentRow, AttachedSession, NewAttachmentRow, NewFork, NewSession, SessionNo, SessionRow,
+    SessionTurn,
 };
 
 /// What every resume token begins with.
@@ -69,7 +70,8 @@ impl Reach {
 impl Engine {
     /// Attaches a session to an agent, or lets one go on with its resume token.
     ///
-    /// The link's id is for [`Engine::link_lost`].
+    /// The link's id is for [`Engine::link_lost`]. The link may be given parcels before this returns; the
+    /// session has to learn of the answer first.
     pub async fn attach(
         &self,
         caller: &Caller,
@@ -108,11 +110,11 @@ impl Engine {
                 status: body.status,
             })
             .await?;
-        let AttachedSession {
-            session,
-            keep,
-            head,
-        } = attached;
+        let AttachedSession { session, head } = attached;
+        let keep = match body.resume {
+            Some(_) => self.kept(session.no).await?,
+            None => Vec::new(),
+        };
         let link = self
             .runner
             .connect(session.no, &workspace, head, reach.link);
@@ -125,6 +127,13 @@ impl Engine {
             webhook_secret: None,
         };
         Ok((answer, link))
+    }
+
+    /// What a session that comes back still answers for. A receipt that came over its link of before may
+    /// be on its way to the store; only after it is that known.
+    async fn kept(&self, session: SessionNo) -> Result<Vec<DeliveryId>> {
+        self.runner.supersede(session).await;
+        self.store.held_by(session).await
     }
 
     /// Says that a link broke. What was out over it is offered again; after the grace time the session

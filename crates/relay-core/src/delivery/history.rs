@@ -72,3 +72,61 @@ impl SettledOffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use relay_protocol::delivery::{DeliveredReceipt, MessageReceipt};
+    use relay_protocol::delivery_record::ReceiptSource;
+
+    use super::*;
+    use crate::delivery::apply::fixtures::{SESSION, at, delivery_id, session_id};
+
+    fn settled() -> SettledOffer {
+        SettledOffer {
+            attempt: DeliveryAttempt {
+                epoch: 7,
+                generation: 1,
+                session_id: session_id(SESSION),
+                mode: DeliveryMode::OnIdle,
+                offered_at: at(1_000),
+                settled_at: Some(at(2_000)),
+                outcome: Some("delivered".to_owned()),
+                counted: false,
+            },
+            why: "the session is idle".into(),
+        }
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_written() {
+        let receipt = MessageReceipt::Delivered(DeliveredReceipt {
+            delivery_id: delivery_id(),
+            metadata: None,
+        });
+        let entries = vec![
+            Entry::Decision(settled().decision()),
+            Entry::Offer(settled()),
+            Entry::Receipt(StoredReceipt {
+                at: at(2_000),
+                by: ReceiptSource::Session,
+                epoch: Some(7),
+                session_id: None,
+                late: false,
+                receipt,
+            }),
+        ];
+        let written = serde_json::to_string(&entries).unwrap();
+        let read: Vec<Entry> = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, entries);
+    }
+
+    #[test]
+    fn an_offer_was_decided_when_it_was_made() {
+        let decision = settled().decision();
+        assert_eq!(decision.at, at(1_000));
+        assert_eq!(decision.outcome, DecisionOutcome::Offer);
+        assert_eq!(decision.reason, "the session is idle");
+        assert_eq!(decision.mode, Some(DeliveryMode::OnIdle));
+        assert_eq!(decision.session_id, Some(session_id(SESSION)));
+    }
+}

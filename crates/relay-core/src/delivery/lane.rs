@@ -140,3 +140,105 @@ impl LaneSet {
             .filter(move |lane| self.contains(*lane))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::apply::fixtures::{SESSION, accepted, at, pending};
+
+    fn asks() -> Vec<Ask> {
+        let modes = DeliveryMode::ALL.iter().copied().map(Some);
+        let mut asks = Vec::new();
+        for mode in modes.chain([None]) {
+            for bits in 0..8 {
+                asks.push(Ask {
+                    mode,
+                    allow_downgrade: bits & 1 != 0,
+                    image: bits & 2 != 0,
+                    flushed: bits & 4 != 0,
+                });
+            }
+        }
+        asks
+    }
+
+    #[test]
+    fn a_lane_tells_what_was_asked_but_not_the_mode_of_what_was_flushed() {
+        for ask in asks() {
+            for priority in [Priority::Urgent, Priority::Normal] {
+                let lane = Lane::for_ask(ask, priority);
+                let kept = Ask {
+                    mode: ask.mode.filter(|_| !ask.flushed),
+                    ..ask
+                };
+                assert_eq!(lane.ask(), Some(kept));
+                assert_eq!(lane.priority(), priority);
+                assert_eq!(Lane::from_code(lane.code()), lane);
+                assert!(LaneSet::ALL.contains(lane));
+            }
+        }
+    }
+
+    #[test]
+    fn every_ordinary_lane_is_of_some_ask() {
+        let lanes: Vec<Lane> = LaneSet::ALL.iter().collect();
+        assert_eq!(lanes.len(), 56);
+        assert!(lanes.is_sorted());
+        for lane in lanes {
+            let ask = lane.ask().unwrap();
+            assert_eq!(Lane::for_ask(ask, lane.priority()), lane);
+        }
+    }
+
+    #[test]
+    fn special_lanes_ask_nothing_and_are_in_no_set() {
+        let mut set = LaneSet::default();
+        for lane in [Lane::ADDRESSED, Lane::HELD, Lane::RESTING] {
+            set.insert(lane);
+            assert_eq!(lane.ask(), None);
+            assert!(!LaneSet::ALL.contains(lane));
+        }
+        assert!(set.is_empty());
+        assert_eq!(set.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_delivery_is_in_the_lane_of_what_keeps_it() {
+        let resting = DeliveryRow {
+            not_before: Some(at(1)),
+            only_session: Some(SESSION),
+            ..pending()
+        };
+        let addressed = DeliveryRow {
+            not_before: None,
+            ..resting.clone()
+        };
+        let urgent = DeliveryRow {
+            mode: Some(DeliveryMode::Manual),
+            image: true,
+            priority: Priority::Urgent,
+            ..pending()
+        };
+        assert_eq!(Lane::of(&accepted()), Lane::HELD);
+        assert_eq!(Lane::of(&resting), Lane::RESTING);
+        assert_eq!(Lane::of(&addressed), Lane::ADDRESSED);
+        assert_eq!(
+            Lane::of(&urgent),
+            Lane::for_ask(urgent.ask(), Priority::Urgent)
+        );
+    }
+
+    #[test]
+    fn sets_hold_what_was_put_into_them() {
+        let mut some = LaneSet::default();
+        let chosen: Vec<Lane> = LaneSet::ALL.iter().step_by(7).collect();
+        for lane in &chosen {
+            some.insert(*lane);
+            some.insert(*lane);
+        }
+        assert_eq!(some.iter().collect::<Vec<_>>(), chosen);
+        assert!(some.is_subset(LaneSet::ALL) && some.is_subset(some));
+        assert!(!LaneSet::ALL.is_subset(some));
+        assert!(LaneSet::default().is_subset(some));
+    }
+}

@@ -4,10 +4,10 @@
 //! evenly over a minute. What goes beyond it waits in a row, each as long after the one before as the
 //! allowance needs to come back by one. So with an allowance of N, what is let go in any stretch of
 //! time is at most N and what comes back in that time: on the long run N in a minute, and never more
-//! than 2 N within one.
+//! than 2 N within one. Only a row so long that its end would wait for more than [`LONGEST_WAIT_MS`]
+//! is let go faster: its end waits just that long.
 //!
-//! The wall clock may be set back. Time goes on from where it was then, and nobody waits longer than
-//! [`LONGEST_WAIT_MS`].
+//! The wall clock may be set back. Time goes on from where it was then.
 
 use std::collections::HashMap;
 use std::hash::Hash;

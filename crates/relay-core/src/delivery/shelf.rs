@@ -252,8 +252,7 @@ impl<T> Shelf<T> {
         fresh.retain(|key| refill.changed.contains(&key.position));
         let mut last = None;
         for (lane, position, item) in rows {
-            let key = Key::new(lane, position);
-            last = last.max(Some(key));
+            last = last.max(Some(Key::new(lane, position)));
             let newer = refill.changed.contains(&position) || skip(position);
             if !newer && refill.wanted.includes(lane, position) {
                 self.entries.insert(lane, position, item);
@@ -263,17 +262,18 @@ impl<T> Shelf<T> {
             true => None,
             false => Some(last.map_or(Key::FIRST, Key::next)),
         };
-        let below = least(end, refill.lost);
-        self.entries.retain(|key| key.is_below(below));
-        self.coverage = Some(Coverage {
-            wanted: refill.wanted,
-            below,
-        });
         let all_read = complete || refill.wanted != Wanted::EVERYTHING;
         self.all_fits = total <= self.capacity && all_read && refill.lost.is_none();
+        self.cover(refill.wanted, least(end, refill.lost));
         for (lane, position, item) in fresh.into_rows().chain(refill.aside.into_rows()) {
             self.put(lane, position, item);
         }
+    }
+
+    /// From now on the entries are what is wanted up to an end.
+    fn cover(&mut self, wanted: Wanted, below: Option<Key>) {
+        self.coverage = Some(Coverage { wanted, below });
+        self.entries.retain(|key| key.is_below(below));
         self.make_room();
     }
 

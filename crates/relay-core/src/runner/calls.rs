@@ -50,12 +50,14 @@ impl State {
         }
     }
 
-    /// A session stands at a boundary.
+    /// A session stands at a boundary. Without a link nothing can be handed to it.
     pub(super) fn open(&mut self, session: SessionNo, kind: BoundaryKind) {
-        let Some(live) = self.live_mut(session) else {
+        let Some(live) = self.live_mut(session).filter(|live| live.link.is_some()) else {
             return;
         };
-        live.opening = Some(kind);
+        if !live.openings.contains(&kind) {
+            live.openings.push_back(kind);
+        }
         if matches!(kind, BoundaryKind::OnIdle | BoundaryKind::NextMessage) {
             live.backlog.next_turn();
         }

@@ -46,6 +46,26 @@ pub(super) struct Recalling {
     agent: AgentNo,
     cause: RecallCause,
     callers: Vec<oneshot::Sender<Result<()>>>,
+    /// What the session said, while a receipt of it is being stored.
+    answer: Option<Answered>,
+}
+
+/// What a session said to being asked for a delivery.
+#[derive(Clone, Copy)]
+enum Answered {
+    Confirmed,
+    Unanswered,
+    NotNeeded,
+}
+
+impl Answered {
+    fn recall(self, offer: Option<Box<Offer>>) -> Recall {
+        match self {
+            Self::Confirmed => Recall::Confirmed(offer),
+            Self::Unanswered => Recall::Unanswered(offer),
+            Self::NotNeeded => Recall::NotNeeded,
+        }
+    }
 }
 
 /// Why a delivery is called back.
@@ -145,7 +165,6 @@ impl State {
         &mut self,
         row: &DeliveryRow,
         session: SessionNo,
-        offer: Option<Box<Offer>>,
         recalling: Recalling,
         times: Times,
     ) {
@@ -176,7 +195,7 @@ impl State {
             self.recalls.insert(position, recalling);
             self.schedule(session);
         } else {
-            self.settle_recall(position, recalling, Recall::Unanswered(offer));
+            self.settle_recall(position, recalling, Answered::Unanswered);
         }
     }
 
@@ -184,44 +203,57 @@ impl State {
         &mut self,
         row: &DeliveryRow,
         session: SessionNo,
-        offer: Option<Box<Offer>>,
         times: Times,
     ) {
         let recalling = Recalling {
             agent: row.agent,
             cause: RecallCause::Deadline,
             callers: Vec::new(),
+            answer: None,
         };
-        self.recall(row, session, offer, recalling, times);
+        self.recall(row, session, recalling, times);
     }
 
     /// Takes the step that a recall ends in.
-    fn settle_recall(&mut self, position: Position, recalling: Recalling, recall: Recall) {
+    fn settle_recall(&mut self, position: Position, mut recalling: Recalling, answered: Answered) {
         let agent = recalling.agent;
         let desk = self.desks.get_mut(&agent);
         let out = desk.and_then(|desk| desk.out_mut(position));
-        let decisions = match out {
+        let (offer, decisions) = match out {
             Some(out) if out.settling => {
                 // Its receipt is being stored; that says more than we can.
+                recalling.answer = Some(answered);
                 self.recalls.insert(position, recalling);
                 return;
             }
             Some(out) => {
                 out.settling = true;
-                std::mem::take(&mut out.waiting.decisions)
+                let decisions = std::mem::take(&mut out.waiting.decisions);
+                (Some(Box::new(out.offer.clone())), decisions)
             }
             None => {
+                let decisions = self.take_from_desk(agent, position);
                 self.stepping.insert(position, false);
-                Vec::new()
+                (None, decisions)
             }
         };
-        let step = recalling.into_step(recall);
+        let step = recalling.into_step(answered.recall(offer));
         self.commands.push(Command::Advance(Box::new(Advancing {
             agent,
             position,
             step,
             decisions,
         })));
+    }
+
+    /// Goes on with a recall that waited for a receipt to be stored.
+    pub(super) fn resume_recall(&mut self, position: Position) {
+        let answered = self.recalls.get(&position).and_then(|recall| recall.answer);
+        if let Some(answered) = answered
+            && let Some(recalling) = self.recalls.remove(&position)
+        {
+            self.settle_recall(position, recalling, answered);
+        }
     }
 
     pub(super) fn recall_unanswered(
@@ -236,7 +268,7 @@ impl State {
     pub(super) fn recall_meets(&mut self, row: &DeliveryRow) {
         let position = row.position;
         if row.state == DeliveryState::Accepted {
-            return;
+            return self.resume_recall(position);
         }
         let Some(recalling) = self.recalls.remove(&position) else {
             return;
@@ -253,18 +285,7 @@ impl State {
                 }
             }
             // The session gave it back in its own words.
-            _ => {
-                self.take_from_desk(row.agent, position);
-                self.stepping.insert(position, false);
-                let agent = recalling.agent;
-                let step = recalling.into_step(Recall::NotNeeded);
-                self.commands.push(Command::Advance(Box::new(Advancing {
-                    agent,
-                    position,
-                    step,
-                    decisions: Vec::new(),
-                })));
-            }
+            _ => self.settle_recall(position, recalling, Answered::NotNeeded),
         }
     }
 
@@ -285,20 +306,14 @@ impl State {
             agent,
             cause: RecallCause::Cancel(reason),
             callers: vec![caller],
+            answer: None,
         };
         let out = self.desks.get(&agent).and_then(|desk| desk.out(position));
-        let offer = out.map(|out| Box::new(out.offer.clone()));
+        let offered_to = out.map(|out| out.offer.session);
         let holder = row.holder.filter(|_| row.state == DeliveryState::Accepted);
-        match (offer, holder) {
-            (Some(offer), _) => {
-                let session = offer.session;
-                self.recall(row, session, Some(offer), recalling, times);
-            }
-            (None, Some(holder)) => self.recall(row, holder.session, None, recalling, times),
-            (None, None) => {
-                self.take_from_desk(agent, position);
-                self.settle_recall(position, recalling, Recall::NotNeeded);
-            }
+        match offered_to.or(holder.map(|holder| holder.session)) {
+            Some(session) => self.recall(row, session, recalling, times),
+            None => self.settle_recall(position, recalling, Answered::NotNeeded),
         }
     }
 
@@ -338,13 +353,10 @@ impl State {
         let Some(recalling) = self.recalls.remove(&position) else {
             return;
         };
-        let desk = self.desks.get(&recalling.agent);
-        let out = desk.and_then(|desk| desk.out(position));
-        let offer = out.map(|out| Box::new(out.offer.clone()));
         match (&recalling.cause, result.ok) {
-            (_, true) => self.settle_recall(position, recalling, Recall::Confirmed(offer)),
+            (_, true) => self.settle_recall(position, recalling, Answered::Confirmed),
             (RecallCause::Deadline, false) => {
-                self.settle_recall(position, recalling, Recall::Unanswered(offer));
+                self.settle_recall(position, recalling, Answered::Unanswered);
             }
             // It goes on as if nobody had asked.
             (RecallCause::Cancel(_), false) => {
@@ -404,10 +416,7 @@ impl State {
                 let Some(recalling) = self.recalls.remove(&position) else {
                     return;
                 };
-                let desk = self.desks.get(&recalling.agent);
-                let out = desk.and_then(|desk| desk.out(position));
-                let offer = out.map(|out| Box::new(out.offer.clone()));
-                self.settle_recall(position, recalling, Recall::Unanswered(offer));
+                self.settle_recall(position, recalling, Answered::Unanswered);
             }
             Asked::Turn {
                 turn: SessionTurn::Released,

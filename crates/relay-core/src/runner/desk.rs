@@ -1,6 +1,6 @@
 //! What the runner knows of one agent: its sessions, what was offered to them, what waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
@@ -36,6 +36,8 @@ pub(super) struct Desk {
     pub(super) sessions: BTreeMap<SessionNo, Live>,
     /// What waits for whichever session is the current one.
     pub(super) shelf: Shelf<Waiting>,
+    /// The number of the last reading for the shelf.
+    pub(super) refill: u64,
     /// How many unfinished deliveries the agent has, as far as that is known.
     pub(super) unfinished: u32,
     /// Deliveries that came onto the shelf and whose waiting was not explained yet.
@@ -89,10 +91,12 @@ pub(super) struct Live {
     /// Going offline was asked of the store.
     pub(super) going_offline: bool,
     pub(super) out: BTreeMap<Position, Out>,
-    /// What waits for this session only; loaded when it attaches.
+    /// What waits for this session only; read when it attaches.
     pub(super) addressed: BTreeMap<Position, Waiting>,
-    /// The boundary that it stands at and whose deliveries are still to be handed over.
-    pub(super) opening: Option<BoundaryKind>,
+    /// The number of the reading under way, and what has moved since it began.
+    pub(super) reading: Option<(u64, BTreeSet<Position>)>,
+    /// The boundaries that it stands at and whose deliveries are still to be handed over.
+    pub(super) openings: VecDeque<BoundaryKind>,
     pub(super) backlog: Backlog,
     /// Its entry among the timers.
     pub(super) timer: Option<Mono>,
@@ -110,7 +114,8 @@ impl Live {
             going_offline: false,
             out: BTreeMap::new(),
             addressed: BTreeMap::new(),
-            opening: None,
+            reading: None,
+            openings: VecDeque::new(),
             backlog: Backlog::default(),
             timer: None,
             open: None,
@@ -138,6 +143,14 @@ impl Live {
             }
             (Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
         }
+    }
+
+    /// The moment at which it stands.
+    pub(super) fn moment(&self) -> Moment {
+        self.openings
+            .front()
+            .copied()
+            .map_or(Moment::Now, Moment::At)
     }
 
     /// Something that decisions depend on has changed.
@@ -276,6 +289,7 @@ impl Desk {
             workspace_no,
             sessions: BTreeMap::new(),
             shelf: Shelf::new(SHELF),
+            refill: 0,
             unfinished: 0,
             unexplained: BTreeSet::new(),
             holds: 0,

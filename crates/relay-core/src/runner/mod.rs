@@ -183,17 +183,17 @@ impl Runner {
                 let _ = link.carry(Parcel::Close(reason));
             }
             Command::Advance(advancing) => self.advance(*advancing),
-            Command::Refill(query) => {
+            Command::Refill(no, query) => {
                 let (inbox, agent) = (self.inbox.clone(), query.agent);
                 self.store
                     .waiting(query)
-                    .then(move |page| inbox.put(Input::Refilled(agent, page)));
+                    .then(move |page| inbox.put(Input::Refilled(agent, no, page)));
             }
-            Command::Addressed(session) => {
+            Command::Addressed(session, no) => {
                 let inbox = self.inbox.clone();
                 self.store
                     .addressed_to(session)
-                    .then(move |rows| inbox.put(Input::Addressed(session, rows)));
+                    .then(move |rows| inbox.put(Input::Addressed(session, no, rows)));
             }
             Command::Due(limit) => {
                 let inbox = self.inbox.clone();
@@ -321,10 +321,29 @@ impl Runner {
     ) -> Option<LinkId> {
         let (mut state, times) = self.memory();
         state.attach(session, workspace, head, times);
-        let id = link.and_then(|link| state.connect(session, link));
+        let id = link.and_then(|link| state.connect(session, link, times));
         drop(state);
         self.ring();
         id
+    }
+
+    /// A session comes back: its link of before is closed, and what was out over it is settled once this
+    /// returns.
+    pub(crate) async fn supersede(&self, session: SessionNo) {
+        let (mut state, times) = self.memory();
+        state.supersede(session, times);
+        drop(state);
+        self.ring();
+        loop {
+            let news = self.inbox.news.notified();
+            let (state, _) = self.memory();
+            let settled = state.live(session).is_none_or(|live| live.out.is_empty());
+            drop(state);
+            if settled {
+                return;
+            }
+            news.await;
+        }
     }
 
     /// A link is gone.

@@ -54,7 +54,7 @@ impl State {
             if Some(session) == current {
                 self.pump_shelf(agent, session, times);
             } else if let Some(live) = self.live_mut(session) {
-                live.opening = None;
+                live.openings.clear();
             }
             self.schedule(session);
         }
@@ -63,10 +63,9 @@ impl State {
 
     /// Hands over what is due for the current session, as far as its window allows.
     fn pump_shelf(&mut self, agent: AgentNo, session: SessionNo, times: Times) {
-        let Some(opening) = self.live(session).map(|live| live.opening) else {
+        let Some(moment) = self.live(session).map(Live::moment) else {
             return;
         };
-        let moment = opening.map_or(Moment::Now, Moment::At);
         loop {
             match self.next_due_for(agent, session, moment, times) {
                 Found::Offer(offered) => self.hand(agent, session, *offered),
@@ -76,11 +75,11 @@ impl State {
                 Found::Reading => return,
             }
         }
-        if opening.is_some() {
+        if moment != Moment::Now {
             if let Some(live) = self.live_mut(session) {
-                live.opening = None;
+                live.openings.pop_front();
             }
-            // What is open at any moment has not been looked at.
+            // What is open at other moments has not been looked at.
             self.touch(agent);
         }
     }
@@ -124,13 +123,15 @@ impl State {
             }
             Next::Refill(wanted) => {
                 desk.shelf.begin_refill(wanted);
-                let limit = desk.shelf.page_rows(desk.in_flight());
-                self.commands.push(Command::Refill(WaitingQuery {
+                self.refills += 1;
+                desk.refill = self.refills;
+                let query = WaitingQuery {
                     workspace_no,
                     agent,
                     wanted,
-                    limit,
-                }));
+                    limit: desk.shelf.page_rows(desk.in_flight()),
+                };
+                self.commands.push(Command::Refill(desk.refill, query));
                 Found::Reading
             }
         }
@@ -229,7 +230,7 @@ impl State {
         let Some(live) = self.live(session) else {
             return;
         };
-        let moment = live.opening.map_or(Moment::Now, Moment::At);
+        let moment = live.moment();
         let positions: Vec<Position> = live.addressed.keys().copied().collect();
         for position in positions {
             match self.next_addressed(agent, session, position, moment, times) {

@@ -39,10 +39,10 @@ const AT_HAND: (usize, usize) = (16, 4_096);
 pub(super) enum Input {
     /// A committed change.
     News(News),
-    /// What waits for an agent.
-    Refilled(AgentNo, Result<WaitingPage>),
+    /// What waits for an agent, as the reading with this number found it.
+    Refilled(AgentNo, u64, Result<WaitingPage>),
     /// What waits for one session only.
-    Addressed(SessionNo, Result<Vec<DeliveryRow>>),
+    Addressed(SessionNo, u64, Result<Vec<DeliveryRow>>),
     /// What the clock has made due.
     Due(Result<DueNow>),
     /// A step of a delivery, with the offer that it was to settle, is over; false: the store failed.
@@ -65,10 +65,10 @@ pub(super) enum Command {
     Close(Arc<dyn SessionLink>, CloseReason),
     /// Takes a step of a delivery.
     Advance(Box<Advancing>),
-    /// Reads what waits for an agent.
-    Refill(WaitingQuery),
+    /// Reads what waits for an agent; readings are numbered.
+    Refill(u64, WaitingQuery),
     /// Reads what waits for one session only.
-    Addressed(SessionNo),
+    Addressed(SessionNo, u64),
     /// Reads what the clock has made due.
     Due(usize),
     /// Changes a session.
@@ -141,6 +141,7 @@ pub(super) struct State {
     /// The run's number and the last offer's in it.
     epoch: u64,
     links: u64,
+    pub(super) refills: u64,
     pub(super) commands: Vec<Command>,
 }
 
@@ -201,14 +202,15 @@ impl State {
             Input::News(News::Edited(message)) => self.edited(message),
             Input::News(News::Workspace(row)) => self.workspace_changed(row),
             Input::News(News::AgentReleased(_)) => {}
-            Input::Refilled(agent, page) => self.refilled(agent, page, times),
-            Input::Addressed(session, rows) => self.addressed(session, rows, times),
+            Input::Refilled(agent, no, page) => self.refilled(agent, no, page, times),
+            Input::Addressed(session, no, rows) => self.addressed(session, no, rows, times),
             Input::Due(due) => self.due(due, times),
             Input::Stepped(agent, position, epoch, stored) => {
                 self.stepped(agent, position, epoch, stored, times);
             }
             Input::Unsettled(agent, position, epoch) => {
                 self.offer_stepped(agent, position, epoch, false);
+                self.resume_recall(position);
                 self.touch(agent);
             }
             Input::Released(agent) => {
@@ -258,15 +260,15 @@ impl State {
         if let Some(has_moved) = self.stepping.get_mut(&position) {
             *has_moved = true;
         }
-        self.recall_meets(&row);
         if let Some(desk) = self.desks.get_mut(&agent) {
             settle_out(desk, position, settles, times.mono);
             if terminal {
                 desk.unfinished = desk.unfinished.saturating_sub(1);
             }
-            place(desk, row);
+            place(desk, row.clone());
             self.touch(agent);
         }
+        self.recall_meets(&row);
     }
 
     fn edited(&mut self, message: Position) {
@@ -305,8 +307,9 @@ impl State {
         }
     }
 
-    fn refilled(&mut self, agent: AgentNo, page: Result<WaitingPage>, times: Times) {
-        let Some(desk) = self.desks.get_mut(&agent) else {
+    fn refilled(&mut self, agent: AgentNo, no: u64, page: Result<WaitingPage>, times: Times) {
+        // A reading that was given up for a later one is older than what was learned since.
+        let Some(desk) = self.desks.get_mut(&agent).filter(|desk| desk.refill == no) else {
             return;
         };
         match page {
@@ -336,28 +339,48 @@ impl State {
         self.touch(agent);
     }
 
-    fn addressed(&mut self, session: SessionNo, rows: Result<Vec<DeliveryRow>>, times: Times) {
+    /// Reads what waits for one session only.
+    fn read_addressed(&mut self, session: SessionNo) {
+        self.refills += 1;
+        let no = self.refills;
+        if let Some(live) = self.live_mut(session) {
+            live.reading = Some((no, BTreeSet::new()));
+            self.commands.push(Command::Addressed(session, no));
+        }
+    }
+
+    fn addressed(
+        &mut self,
+        session: SessionNo,
+        no: u64,
+        rows: Result<Vec<DeliveryRow>>,
+        times: Times,
+    ) {
         let Some(&agent) = self.sessions.get(&session) else {
             return;
         };
         let Ok(rows) = rows else {
-            // Asked again with the next attempt.
-            self.commands.push(Command::Addressed(session));
+            self.read_addressed(session);
             return self.stall(agent, times);
         };
-        let stepping = &self.stepping;
-        let Some(desk) = self.desks.get_mut(&agent) else {
+        let Self {
+            desks, stepping, ..
+        } = self;
+        let desk = desks.get_mut(&agent);
+        let Some(live) = desk.and_then(|desk| desk.sessions.get_mut(&session)) else {
             return;
         };
-        let Some(live) = desk.sessions.get_mut(&session) else {
+        let Some((_, moved)) = live.reading.take_if(|(reading, _)| *reading == no) else {
             return;
         };
         for row in rows {
             let position = row.position;
-            if !live.out.contains_key(&position) && !stepping.contains_key(&position) {
-                live.addressed
-                    .entry(position)
-                    .or_insert_with(|| Waiting::new(row));
+            let known = live.out.contains_key(&position)
+                || live.addressed.contains_key(&position)
+                || stepping.contains_key(&position)
+                || moved.contains(&position);
+            if !known {
+                live.addressed.insert(position, Waiting::new(row));
             }
         }
         self.touch(agent);
@@ -395,14 +418,13 @@ impl State {
         if out.is_some_and(|out| out.settling) {
             return;
         }
-        let offer = out.map(|out| Box::new(out.offer.clone()));
-        let held_by = match (&offer, row.state, row.holder) {
-            (Some(offer), _, _) => Some(offer.session),
+        let held_by = match (out, row.state, row.holder) {
+            (Some(out), _, _) => Some(out.offer.session),
             (None, DeliveryState::Accepted, Some(holder)) => Some(holder.session),
             _ => None,
         };
         match held_by {
-            Some(session) => self.recall_for_deadline(&row, session, offer, times),
+            Some(session) => self.recall_for_deadline(&row, session, times),
             None => {
                 let step = Step::Expired {
                     recall: Recall::NotNeeded,
@@ -475,6 +497,7 @@ impl State {
         if !stored {
             self.stall(agent, times);
         }
+        self.resume_recall(position);
         self.touch(agent);
     }
 
@@ -513,8 +536,10 @@ impl State {
         let Some(desk) = self.desks.get(&agent) else {
             return;
         };
-        self.commands
-            .extend(desk.sessions.keys().copied().map(Command::Addressed));
+        let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
+        for session in sessions {
+            self.read_addressed(session);
+        }
     }
 
     fn changed(&mut self, session: SessionNo, stored: bool, times: Times) {
@@ -566,7 +591,7 @@ impl State {
             Some(live) => live.update(row),
             None => {
                 desk.sessions.insert(no, Live::new(row, times.mono));
-                self.commands.push(Command::Addressed(no));
+                self.read_addressed(no);
             }
         }
         if self
@@ -652,30 +677,36 @@ impl State {
         }
     }
 
-    /// A session is reachable over a link from now on; the one before is closed.
+    /// A session is reachable over a link from now on.
     pub(super) fn connect(
         &mut self,
         session: SessionNo,
         link: Arc<dyn SessionLink>,
+        times: Times,
     ) -> Option<LinkId> {
+        self.supersede(session, times);
         self.links += 1;
         let id = LinkId(self.links);
-        let before = {
-            let live = self.live_mut(session)?;
-            live.gone_since = None;
-            live.lease_ended = false;
-            live.changed();
-            live.link.replace((id, link))
-        };
-        if let Some((_, before)) = before {
-            self.commands
-                .push(Command::Close(before, CloseReason::Superseded));
-            self.give_back(session, ReturnCause::LinkLost);
-        }
+        let live = self.live_mut(session)?;
+        live.gone_since = None;
+        live.lease_ended = false;
+        live.link = Some((id, link));
+        live.changed();
+        let agent = live.row.agent;
         self.schedule(session);
-        let agent = *self.sessions.get(&session)?;
         self.touch(agent);
         Some(id)
+    }
+
+    /// Closes the link that a session has, because it comes back over another one.
+    pub(super) fn supersede(&mut self, session: SessionNo, times: Times) {
+        let live = self.live_mut(session);
+        let Some((id, link)) = live.and_then(|live| live.link.clone()) else {
+            return;
+        };
+        self.commands
+            .push(Command::Close(link, CloseReason::Superseded));
+        self.disconnect(session, id, times);
     }
 
     /// A link is gone. An older one than the session has now changes nothing.
@@ -688,7 +719,7 @@ impl State {
         }
         live.link = None;
         live.gone_since = Some(times.mono);
-        live.opening = None;
+        live.openings.clear();
         live.changed();
         self.give_back(session, ReturnCause::LinkLost);
         self.controls_of_lost(session);
@@ -819,6 +850,11 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
 /// Puts a changed delivery where it belongs.
 fn place(desk: &mut Desk, row: DeliveryRow) {
     let position = row.position;
+    let only = row.only_session;
+    let live = only.and_then(|session| desk.sessions.get_mut(&session));
+    if let Some((_, moved)) = live.and_then(|live| live.reading.as_mut()) {
+        moved.insert(position);
+    }
     if let Some(out) = desk.out_mut(position) {
         out.waiting.row = row;
         return;

@@ -155,6 +155,8 @@ pub trait Store: Send + Sync + 'static {
     fn begin_run(&self) -> Reply<u64>;
     /// Makes a session, or lets one go on.
     fn attach_session(&self, new: NewSession) -> Reply<AttachedSession>;
+    /// What a session accepted and still answers for.
+    fn held_by(&self, session: SessionNo) -> Reply<Vec<DeliveryId>>;
     /// Makes a session from another one. It is `starting` until it attaches.
     fn fork_session(&self, new: NewFork) -> Reply<Arc<SessionRow>>;
     /// Changes a session; what an ended one held waits again.

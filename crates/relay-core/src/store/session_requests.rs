@@ -63,8 +63,6 @@ pub struct NewFork {
 pub struct AttachedSession {
     /// The session.
     pub session: Arc<SessionRow>,
-    /// What it accepted before and still answers for.
-    pub keep: Vec<DeliveryId>,
     /// The end of the log at that time: what is older waited while it was away.
     pub head: Position,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::ids::AgentId;
+use relay_protocol::ids::DeliveryId;
 use relay_protocol::link::LinkKind;
 use relay_protocol::names::fold;
 use relay_protocol::status::{AgentStatus, StatusSource};
@@ -23,15 +24,18 @@ pub(super) fn attach(tx: &mut Tx<'_>, new: &NewSession) -> Result<AttachedSessio
     } else {
         begin(tx, &workspace, new)?
     };
-    let held = tx.held_by(&session)?;
     Ok(AttachedSession {
-        keep: held
-            .iter()
-            .map(|stored| stored.row.id(workspace.id))
-            .collect(),
         head: tx.last_position(workspace.no)?,
         session,
     })
+}
+
+/// What a session accepted and still answers for.
+pub(super) fn held_by(tx: &mut Tx<'_>, session: SessionNo) -> Result<Vec<DeliveryId>> {
+    let session = tx.session(session)?;
+    let workspace = tx.workspace(session.workspace_no)?.id;
+    let held = tx.held_by(&session)?;
+    Ok(held.iter().map(|stored| stored.row.id(workspace)).collect())
 }
 
 fn begin(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewSession) -> Result<Arc<SessionRow>> {

@@ -450,6 +450,11 @@ impl Store for SqliteStore {
         self.writer.submit(move |tx| attaching::attach(tx, &new))
     }
 
+    fn held_by(&self, session: SessionNo) -> Reply<Vec<DeliveryId>> {
+        self.writer
+            .submit(move |tx| attaching::held_by(tx, session))
+    }
+
     fn fork_session(&self, new: NewFork) -> Reply<Arc<SessionRow>> {
         self.writer.submit(move |tx| attaching::fork(tx, &new))
     }

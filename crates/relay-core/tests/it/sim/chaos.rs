@@ -158,7 +158,7 @@ impl World {
             }
             Outcome::Due(at, kind, result) => self.due_taken(at, kind, result)?,
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
-            Outcome::Receipt(_, id, says_delivered, Ok(stored)) => {
+            Outcome::Receipt(id, says_delivered, Ok(stored)) => {
                 let told = self.model.told(id)?;
                 if says_delivered && !stored.late && !told.delivered {
                     return Err(format!(
@@ -166,6 +166,7 @@ impl World {
                     ));
                 }
             }
+            Outcome::Flushed(agent) => self.model.flushed(agent),
             Outcome::Sent(Err(_)) | Outcome::Receipt(..) | Outcome::Done => {}
         }
         Ok(())
@@ -243,7 +244,7 @@ impl World {
         for due in due.deliveries {
             self.say(|| format!("taken along {:?} by {at}", due.context));
             self.model
-                .handed(session, &due.context, Some(kind), &self.policy, now)?;
+                .handed(session, &due.context, &[kind], &self.policy, now)?;
             let said = self.harnesses[at].receives(&due.context, now, &mut self.dice);
             self.air
                 .extend(said.into_iter().map(|up| InAir::Up(at, up)));
@@ -264,6 +265,8 @@ impl World {
         }
         let twice = !self.calm && self.dice.chance(40);
         match &self.air[at] {
+            // Before it knows what it keeps, a harness looks at nothing else.
+            InAir::Down(harness, ..) if self.harnesses[*harness].attaching => {}
             InAir::Down(harness, line, parcel) => {
                 let (harness, line, parcel) = (*harness, *line, parcel.clone());
                 if !twice {
@@ -323,7 +326,7 @@ impl World {
                     format!("receipt of {at} for {id}"),
                     move |engine| async move {
                         let result = engine.receipt(&caller, via, frame).await;
-                        Outcome::Receipt(at, id, says_delivered, result)
+                        Outcome::Receipt(id, says_delivered, result)
                     },
                 );
             }
@@ -518,7 +521,7 @@ impl World {
         }
         harness.reporting = true;
         if opens {
-            harness.opening = Some(BoundaryKind::NextToolCall);
+            harness.openings.insert(BoundaryKind::NextToolCall);
             harness.opening_calls += 1;
         }
         let body = ReportEvents::One(Box::new(NumberedEvent {
@@ -553,7 +556,7 @@ impl World {
             );
             return;
         }
-        harness.opening = Some(kind);
+        harness.openings.insert(kind);
         harness.opening_calls += 1;
         self.spawn(format!("{at} stands at {kind}"), move |engine| async move {
             let _ = engine.at_boundary(&caller, session, kind).await;
@@ -596,6 +599,9 @@ impl World {
             return;
         };
         let key = self.key.clone();
+        if let Ok(told) = self.model.told(id) {
+            told.disturbed = true;
+        }
         match self.dice.below(5) {
             0 | 1 => self.spawn(format!("cancel {id}"), move |engine| async move {
                 let _ = engine
@@ -633,7 +639,7 @@ impl World {
         };
         self.spawn(format!("flush {at}"), move |engine| async move {
             let _ = engine.flush(&key, &name, body).await;
-            Outcome::Done
+            Outcome::Flushed(agent)
         });
     }
 

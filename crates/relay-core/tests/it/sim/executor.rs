@@ -43,10 +43,6 @@ impl Executor {
         self.tasks.iter().any(Task::is_woken)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
     /// Polls one future that can go on; says which.
     pub(super) fn poll_one(&mut self, dice: &mut Dice) -> Option<String> {
         let woken: Vec<usize> = (0..self.tasks.len())

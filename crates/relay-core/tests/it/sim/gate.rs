@@ -65,6 +65,12 @@ impl Gate {
         Some((call.name, (call.make)(&self.real, fate)))
     }
 
+    /// Writes that were not made never are.
+    pub(super) fn die(&self) {
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap());
+        drop(calls);
+    }
+
     fn later<T: Send + Unpin + 'static>(
         &self,
         name: &'static str,
@@ -129,6 +135,7 @@ gate! {
         fn due(&self, now: Timestamp, limit: usize) -> DueNow;
         fn begin_run(&self) -> u64;
         fn attach_session(&self, new: NewSession) -> AttachedSession;
+        fn held_by(&self, session: SessionNo) -> Vec<DeliveryId>;
         fn fork_session(&self, new: NewFork) -> Arc<SessionRow>;
         fn change_session(&self, change: SessionChange) -> Arc<SessionRow>;
         fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> u32;

@@ -67,7 +67,6 @@ pub(super) enum Temper {
 /// Something that a harness has accepted and not surfaced.
 pub(super) struct HeldItem {
     pub(super) epoch: Option<u64>,
-    pub(super) mode: DeliveryMode,
 }
 
 /// A harness with its session.
@@ -84,13 +83,12 @@ pub(super) struct Harness {
     pub(super) attaching: bool,
     /// A report is under way.
     pub(super) reporting: bool,
-    pub(super) status: AgentStatus,
     pub(super) n: u64,
     /// Surfaced before; kept in a file, so it outlives everything.
     pub(super) seen: BTreeSet<DeliveryId>,
     pub(super) held: BTreeMap<DeliveryId, HeldItem>,
-    /// The boundary that it has said it stands at.
-    pub(super) opening: Option<BoundaryKind>,
+    /// The boundaries that it has said it stands at.
+    pub(super) openings: BTreeSet<BoundaryKind>,
     /// Calls under way that open a boundary.
     pub(super) opening_calls: u32,
     pub(super) lines: u64,
@@ -169,11 +167,10 @@ impl Harness {
             link: None,
             attaching: false,
             reporting: false,
-            status: AgentStatus::Idle,
             n: 0,
             seen: BTreeSet::new(),
             held: BTreeMap::new(),
-            opening: None,
+            openings: BTreeSet::new(),
             opening_calls: 0,
             lines: 0,
         }
@@ -270,8 +267,7 @@ impl Harness {
 
     fn accepts(&mut self, context: &MessageContext, retryable: Option<bool>) -> Vec<Up> {
         let (id, epoch) = (context.id, context.epoch());
-        let mode = context.mode;
-        self.held.insert(id, HeldItem { epoch, mode });
+        self.held.insert(id, HeldItem { epoch });
         let accepted = AcceptedReceipt {
             delivery_id: id,
             retryable,

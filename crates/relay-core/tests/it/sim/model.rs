@@ -60,6 +60,8 @@ pub(super) struct Told {
     pub(super) delivered: bool,
     pub(super) last_epoch: u64,
     pub(super) flushed: bool,
+    /// Somebody has asked for something that takes it out of the order for a while.
+    pub(super) disturbed: bool,
 }
 
 /// A session, as the log tells it.
@@ -89,6 +91,8 @@ pub(super) struct Model {
     pub(super) away_until: BTreeMap<SessionId, u64>,
     pub(super) default_deadline_ms: i64,
     pub(super) late_receipts: u64,
+    /// Flushes under way, by agent.
+    flushing: BTreeMap<AgentId, u32>,
 }
 
 /// Something that must not be.
@@ -131,7 +135,8 @@ impl Model {
                     reopened_at: None,
                     delivered: false,
                     last_epoch: 0,
-                    flushed: false,
+                    disturbed: false,
+                    flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
                 };
                 if self.deliveries.insert(created.delivery_id, told).is_some() {
                     return Err(format!("{} was created twice", created.delivery_id));
@@ -291,9 +296,23 @@ impl Model {
 
     /// Any delivery of an agent may be let go from now on.
     pub(super) fn flushing(&mut self, agent: AgentId) {
+        *self.flushing.entry(agent).or_default() += 1;
         for told in self.deliveries.values_mut() {
             told.flushed |= told.agent == agent;
         }
+    }
+
+    /// A flush is over.
+    pub(super) fn flushed(&mut self, agent: AgentId) {
+        if let Some(count) = self.flushing.get_mut(&agent) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// The process has died: nothing is out, and nothing is under way.
+    pub(super) fn crashed(&mut self) {
+        self.out.clear();
+        self.flushing.clear();
     }
 
     /// The session that an agent's deliveries must go to.
@@ -316,7 +335,7 @@ impl Model {
         &mut self,
         session: SessionId,
         context: &MessageContext,
-        kind: Option<BoundaryKind>,
+        kinds: &[BoundaryKind],
         policy: &Policy,
         now: Timestamp,
     ) -> Result<(), Fault> {
@@ -345,9 +364,9 @@ impl Model {
         if out >= policy.window as usize {
             return fault("the window is full");
         }
-        self.at_its_boundary(session, &told, context.mode, kind, policy)
+        self.at_its_boundary(session, &told, context.mode, kinds, policy)
             .or_else(|what| fault(&what))?;
-        self.in_order(session, id, &told, kind, policy, now)
+        self.in_order(session, id, (&told, context.mode), kinds, policy, now)
             .or_else(|what| fault(&what))?;
         self.told(id)?.last_epoch = epoch;
         self.out.insert(id, (session, epoch));
@@ -403,12 +422,11 @@ impl Model {
         session: SessionId,
         told: &Told,
         mode: DeliveryMode,
-        kind: Option<BoundaryKind>,
+        kinds: &[BoundaryKind],
         policy: &Policy,
     ) -> Result<(), Fault> {
-        let moments = [Some(Moment::Now), kind.map(Moment::At)];
         let mut seen = Vec::new();
-        for moment in moments.into_iter().flatten() {
+        for moment in moments(kinds) {
             let verdicts = [
                 self.verdict(session, told, moment, policy),
                 self.flushed_verdict(session, told, moment, policy),
@@ -431,33 +449,61 @@ impl Model {
         &self,
         session: SessionId,
         id: DeliveryId,
-        told: &Told,
-        kind: Option<BoundaryKind>,
+        (told, mode): (&Told, DeliveryMode),
+        kinds: &[BoundaryKind],
         policy: &Policy,
         now: Timestamp,
     ) -> Result<(), Fault> {
+        // At which of these moments it was offered can't be told; one in order is enough.
+        let possible = moments(kinds).filter(|moment| {
+            let verdicts = [
+                self.verdict(session, told, *moment, policy),
+                self.flushed_verdict(session, told, *moment, policy),
+            ];
+            verdicts.into_iter().flatten().any(
+                |verdict| matches!(verdict, Verdict::Offer { mode: meant, .. } if meant == mode),
+            )
+        });
+        let mut passed_over = None;
+        for moment in possible {
+            passed_over = self.passed_over(session, id, told, moment, policy, now);
+            if passed_over.is_none() {
+                return Ok(());
+            }
+        }
+        passed_over.map_or(Ok(()), |other| {
+            Err(format!("{other} is due, too, and comes first"))
+        })
+    }
+
+    fn passed_over(
+        &self,
+        session: SessionId,
+        id: DeliveryId,
+        told: &Told,
+        moment: Moment,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Option<DeliveryId> {
         let key = |told: &Told| (self.ask(told).1 != Priority::Urgent, told.seq);
         let away_until = self.away_until.get(&session).copied().unwrap_or(0);
-        for (other_id, other) in &self.deliveries {
-            let skipped = *other_id != id
+        let others = self.deliveries.iter().filter(|(other_id, other)| {
+            **other_id != id
                 && other.agent == told.agent
                 && other.stand == Stand::Waiting
                 && !other.flushed
+                && !other.disturbed
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
-                && self.deadline(other) > now;
-            // Of what waited while the session was away it gets a share only.
-            if !skipped || (other.seq <= away_until && told.seq > away_until) {
-                continue;
-            }
-            let moment = kind.map_or(Moment::Now, Moment::At);
-            if let Some(Verdict::Offer { .. }) = self.verdict(session, other, moment, policy)
-                && let Some(Verdict::Offer { .. }) = self.verdict(session, told, moment, policy)
-            {
-                return Err(format!("{other_id} is due, too, and comes first"));
-            }
-        }
-        Ok(())
+                && self.deadline(other) > now
+                // Of what waited while the session was away it gets a share only.
+                && !(other.seq <= away_until && told.seq > away_until)
+        });
+        let mut due = others.filter(|(_, other)| {
+            let verdict = self.verdict(session, other, moment, policy);
+            matches!(verdict, Some(Verdict::Offer { .. }))
+        });
+        due.next().map(|(id, _)| *id)
     }
 
     /// What must hold once everything has come to rest and all deadlines have passed.
@@ -477,4 +523,9 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// The moments that an offer may have been made at.
+fn moments(kinds: &[BoundaryKind]) -> impl Iterator<Item = Moment> {
+    std::iter::once(Moment::Now).chain(kinds.iter().copied().map(Moment::At))
 }

@@ -78,12 +78,8 @@ pub(super) enum Outcome {
     AtBoundary(usize),
     Due(usize, BoundaryKind, EngineResult<DueDeliveries>),
     Sent(EngineResult<MessageSent>),
-    Receipt(
-        usize,
-        DeliveryId,
-        bool,
-        EngineResult<relay_core::ReceiptStored>,
-    ),
+    Receipt(DeliveryId, bool, EngineResult<relay_core::ReceiptStored>),
+    Flushed(AgentId),
     Done,
 }
 
@@ -363,7 +359,7 @@ impl World {
         if quiet {
             for harness in &mut self.harnesses {
                 if harness.opening_calls == 0 {
-                    harness.opening = None;
+                    harness.openings.clear();
                 }
             }
         }
@@ -373,15 +369,18 @@ impl World {
     fn look_at_wire(&mut self) -> Result<(), Fault> {
         let carried = std::mem::take(&mut *self.wire.lock().unwrap());
         for carried in carried {
-            let harness = &self.harnesses[carried.harness];
-            let opening = harness.opening;
+            let openings: Vec<BoundaryKind> = self.harnesses[carried.harness]
+                .openings
+                .iter()
+                .copied()
+                .collect();
             if let Parcel::Deliver(deliver) = &carried.parcel {
                 self.say(|| format!("handed {:?} to {}", deliver.context, carried.harness));
                 let now = self.now();
                 self.model.handed(
                     deliver.session_id,
                     &deliver.context,
-                    opening,
+                    &openings,
                     &self.policy,
                     now,
                 )?;
@@ -399,7 +398,7 @@ impl World {
         self.executor.clear();
         self.outcomes.borrow_mut().clear();
         self.answers.clear();
-        self.model.out.clear();
+        self.model.crashed();
         for harness in &mut self.harnesses {
             harness.unplug();
             harness.attaching = false;
@@ -408,6 +407,7 @@ impl World {
         }
         self.air.retain(|frame| matches!(frame, InAir::Up(..)));
         self.wire.lock().unwrap().clear();
+        self.gate().die();
         // The old one has to be gone before its file can be opened again.
         self.machine = None;
         self.machine = Some(Machine::start(&self.path, &self.clock, &self.random));
