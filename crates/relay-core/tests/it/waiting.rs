@@ -9,7 +9,7 @@ use relay_core::delivery::lane::{Lane, LaneSet};
 use relay_core::delivery::shelf::Wanted;
 use relay_core::store::{
     DeliveryFilter, DeliveryRow, FlushRequest, PageRequest, Position, SessionRow, SessionTurn,
-    Store as _, WaitingQuery,
+    WaitingQuery,
 };
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Priority};

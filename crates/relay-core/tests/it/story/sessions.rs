@@ -32,7 +32,6 @@ impl Tale {
         let session = &attached.session;
         assert_eq!(session.status, AgentStatus::Idle);
         assert_eq!(session.agent, cast.bob.agent().unwrap().no);
-        assert_eq!(attached.keep, []);
         assert_eq!(attached.head.seq(), self.head().await.seq);
         let events = self
             .logs(&[
