@@ -149,15 +149,19 @@ impl Runner {
     /// Does everything that is due now; says how long nothing will be, unless something happens.
     pub(crate) fn step(&self) -> Option<Duration> {
         let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worked = false;
         loop {
             let (mut state, times) = self.memory();
             state.tick(times);
-            state.pump(times);
+            worked |= state.pump(times);
             let commands = std::mem::take(&mut state.commands);
             if commands.is_empty() && !state.has_dirty() {
                 let (mono, wall) = state.next_wake();
                 drop(state);
                 drop(hands);
+                if worked {
+                    self.inbox.news.notify_waiters();
+                }
                 return until(mono, wall, times);
             }
             drop(state);
@@ -377,10 +381,29 @@ impl Runner {
 
     /// A session stands at a boundary; what is due goes over its link.
     pub(crate) fn open(&self, session: SessionNo, kind: BoundaryKind) {
-        let (mut state, _) = self.memory();
-        state.open(session, kind);
+        let (mut state, times) = self.memory();
+        state.open(session, kind, times);
         drop(state);
         self.ring();
+    }
+
+    /// A session stands at a boundary until this returns: then what is due is on its link. When nobody
+    /// waits any more, it stands there no more.
+    pub(crate) async fn stand_at(&self, session: SessionNo, kind: BoundaryKind) {
+        self.open(session, kind);
+        let _leaves = OnDrop(|| self.memory().0.close(session, kind));
+        loop {
+            let news = self.inbox.news.notified();
+            let (state, _) = self.memory();
+            let served = state
+                .live(session)
+                .is_none_or(|live| !live.openings.contains(&kind));
+            drop(state);
+            if served {
+                return;
+            }
+            news.await;
+        }
     }
 
     /// What is due for a session that takes it along: so many, of so many bytes; and whether more is.
@@ -407,9 +430,11 @@ impl Runner {
             let news = self.inbox.news.notified();
             let (mut state, times) = self.memory();
             let claimed = state.claim(session, kind, limit, times);
+            if !state.commands.is_empty() {
+                // What has to be read, or ended, is done by whoever drives the runner.
+                self.inbox.bell.notify_one();
+            }
             drop(state);
-            // What has to be read, or ended, is done by whoever drives the runner.
-            self.inbox.bell.notify_one();
             match claimed {
                 Some(offered) => return offered,
                 None => news.await,
@@ -625,6 +650,15 @@ impl Drop for Settling {
             let epoch = self.found.offer.epoch;
             self.inbox.put(Input::Unsettled(agent, position, epoch));
         }
+    }
+}
+
+/// Does something when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

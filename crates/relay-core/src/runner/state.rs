@@ -389,10 +389,11 @@ impl State {
     fn due(&mut self, due: Result<DueNow>, times: Times) {
         self.asking_due = false;
         let Ok(DueNow { rows, next }) = due else {
-            self.next_due = Some(times.now.plus_millis(STALL_MS as i64));
-            return;
+            return self.wake_by(times.now.plus_millis(STALL_MS as i64));
         };
-        self.next_due = next;
+        if let Some(next) = next {
+            self.wake_by(next);
+        }
         for row in rows {
             let position = row.position;
             if self.stepping.contains_key(&position) || self.recalls.contains_key(&position) {
@@ -403,10 +404,6 @@ impl State {
             } else {
                 self.step(row.agent, position, Step::Woken, Vec::new());
             }
-        }
-        if !self.stepping.is_empty() {
-            // What is being handled is found again until it is stored; look once that is done.
-            self.next_due = None;
         }
     }
 
@@ -482,15 +479,14 @@ impl State {
         match epoch {
             Some(epoch) => self.offer_stepped(agent, position, epoch, stored),
             None => {
-                // A delivery that has not moved was taken off its desk for nothing.
-                if self.stepping.remove(&position) == Some(false)
-                    && let Some(desk) = self.desks.get_mut(&agent)
-                {
-                    desk.shelf.forget();
+                if self.stepping.remove(&position) == Some(false) {
+                    // Nothing came of it: it is due as before, and was taken off its desk for nothing.
+                    let wait = if stored { 0 } else { STALL_MS as i64 };
+                    self.wake_by(times.now.plus_millis(wait));
+                    if let Some(desk) = self.desks.get_mut(&agent) {
+                        desk.shelf.forget();
+                    }
                     self.reload_addressed(agent);
-                }
-                if self.stepping.is_empty() {
-                    self.wake_by(times.now);
                 }
             }
         }
@@ -562,6 +558,10 @@ impl State {
         let until = times.mono + STALL_MS;
         if let Some(desk) = self.desks.get_mut(&agent) {
             desk.stalled_until = Some(until);
+            // A boundary is a moment; it does not wait for the store to come back.
+            for live in desk.sessions.values_mut() {
+                live.openings.clear();
+            }
             self.timers.insert((until, Timer::Desk(agent)));
         }
     }
@@ -698,11 +698,11 @@ impl State {
         Some(id)
     }
 
-    /// Closes the link that a session has, because it comes back over another one.
+    /// Closes the link that a session has, because it comes back over another one, or without any.
     pub(super) fn supersede(&mut self, session: SessionNo, times: Times) {
         let live = self.live_mut(session);
         let Some((id, link)) = live.and_then(|live| live.link.clone()) else {
-            return;
+            return self.give_back(session, ReturnCause::LinkLost);
         };
         self.commands
             .push(Command::Close(link, CloseReason::Superseded));
@@ -766,6 +766,8 @@ impl State {
         }
         if !self.asking_due && self.next_due.is_some_and(|at| at <= times.now) {
             self.asking_due = true;
+            // What becomes known from here on may be newer than the answer.
+            self.next_due = None;
             let limit = DUE_AT_ONCE + self.recalls.len() + self.stepping.len();
             self.commands.push(Command::Due(limit));
         }
