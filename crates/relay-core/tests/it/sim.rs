@@ -51,7 +51,12 @@ fn live(world: &mut World) -> Result<(), Fault> {
         pass(world, 60_000)?;
         not_overdue(world)?;
     }
-    world.everybody_works()?;
+    // A backlog comes in shares, one per turn.
+    let mut open = usize::MAX;
+    while world.model.open() < open {
+        open = world.model.open();
+        world.everybody_works()?;
+    }
     nothing_due_is_left(world)?;
     for _ in 0..200 {
         let wait = world.come_to_rest()?;

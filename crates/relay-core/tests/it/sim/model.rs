@@ -537,6 +537,12 @@ impl Model {
         due.next().map(|(id, _)| *id)
     }
 
+    /// How many deliveries have not ended.
+    pub(super) fn open(&self) -> usize {
+        let all = self.deliveries.values();
+        all.filter(|told| !matches!(told.stand, Stand::Ended(_))).count()
+    }
+
     /// What must hold once everything has come to rest and all deadlines have passed.
     pub(super) fn at_the_end(&self) -> Result<(), Fault> {
         for (id, told) in &self.deliveries {
