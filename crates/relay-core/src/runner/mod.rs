@@ -24,14 +24,14 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) use self::control::{Ask, Asked, unreachable_session};
 use self::handover::{content, context};
 use self::link::{Deliver, LinkId, Parcel, SessionLink};
-use self::state::{Advancing, Command, HandOver, Input, Offered, State, Times};
+use self::state::{Advancing, Command, HandOver, Input, Offered, State, Stepped, Times};
 pub(crate) use self::waiter::Heard;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::store::{
-    Advance, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow, Store,
+    Advance, Advanced, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow, Store,
     WorkspaceRow,
 };
 
@@ -249,7 +249,7 @@ impl Runner {
             jitter: self.jitter(),
         };
         self.store.advance(advance).then(move |result| {
-            inbox.put(Input::Stepped(agent, position, epoch, is_stored(&result)));
+            inbox.put(stepped(agent, position, epoch, &result));
         });
     }
 
@@ -285,6 +285,22 @@ impl Runner {
             context: context(offered, self.environment.clock.now()),
         })))
     }
+}
+
+/// What the memory is told of a step that is over.
+fn stepped(
+    agent: AgentNo,
+    position: Position,
+    epoch: Option<u64>,
+    result: &Result<Advanced>,
+) -> Input {
+    Input::Stepped(Box::new(Stepped {
+        agent,
+        position,
+        epoch,
+        stored: is_stored(result),
+        row: result.as_ref().ok().map(|advanced| advanced.row.clone()),
+    }))
 }
 
 /// The offer that a step settles.
@@ -507,7 +523,7 @@ impl Runner {
         position: Position,
         step: Step,
         decisions: Vec<DeliveryDecision>,
-    ) -> Result<crate::store::Advanced> {
+    ) -> Result<Advanced> {
         let (tell, told) = oneshot::channel();
         let inbox = self.inbox.clone();
         let epoch = epoch_of(&step);
@@ -519,7 +535,7 @@ impl Runner {
             jitter: self.jitter(),
         };
         self.store.advance(advance).then(move |result| {
-            inbox.put(Input::Stepped(agent, position, epoch, is_stored(&result)));
+            inbox.put(stepped(agent, position, epoch, &result));
             let _ = tell.send(result);
         });
         told.await
@@ -636,7 +652,13 @@ impl Settling {
                 agent, position, ..
             } = self.found;
             let epoch = Some(self.found.offer.epoch);
-            self.inbox.put(Input::Stepped(agent, position, epoch, true));
+            self.inbox.put(Input::Stepped(Box::new(Stepped {
+                agent,
+                position,
+                epoch,
+                stored: true,
+                row: None,
+            })));
         }
     }
 }
