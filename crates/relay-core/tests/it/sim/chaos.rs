@@ -44,14 +44,14 @@ impl World {
     pub(super) fn happen(&mut self) -> Result<(), Fault> {
         self.step_no += 1;
         let what = self.dice.weighted(&[
-            (34, Happening::Write),
-            (34, Happening::Answer),
-            (34, Happening::Poll),
+            (40, Happening::Write),
+            (40, Happening::Answer),
+            (44, Happening::Poll),
             (26, Happening::Step),
             (30, Happening::Frame),
             (9, Happening::Pass),
             (1, Happening::SetClock),
-            (14, Happening::Send),
+            (11, Happening::Send),
             (22, Happening::Harness),
             (7, Happening::Caller),
             (1, Happening::Abandon),

@@ -86,8 +86,8 @@ pub(super) struct Model {
     /// What sends ask for that are under way, by their text.
     sending: BTreeMap<String, Asked>,
     pub(super) declared: BTreeMap<SessionId, Declared>,
-    /// What is older waited while the session was away.
-    pub(super) away_until: BTreeMap<SessionId, u64>,
+    /// When the session came: what was older waited while it was away.
+    pub(super) away_until: BTreeMap<SessionId, Vec<u64>>,
     pub(super) default_deadline_ms: i64,
     pub(super) late_receipts: u64,
     /// The latest time that the wall clock has shown.
@@ -201,10 +201,10 @@ impl Model {
             }
             RelayEvent::SessionStarted(event) => {
                 self.started(event.session_id, event.agent_id, logged.seq, false);
-                self.away_until.insert(event.session_id, logged.seq);
+                self.away_until.entry(event.session_id).or_default().push(logged.seq);
             }
             RelayEvent::SessionResumed(event) => {
-                self.away_until.insert(event.session_id, logged.seq);
+                self.away_until.entry(event.session_id).or_default().push(logged.seq);
             }
             RelayEvent::SessionForked(event) => {
                 self.started(event.session_id, event.agent_id, logged.seq, true);
@@ -517,7 +517,7 @@ impl Model {
         now: Timestamp,
     ) -> Option<DeliveryId> {
         let key = |told: &Told| (self.ask(told).1 != Priority::Urgent, told.seq);
-        let away_until = self.away_until.get(&session).copied().unwrap_or(0);
+        let returns = self.away_until.get(&session).cloned().unwrap_or_default();
         let others = self.deliveries.iter().filter(|(other_id, other)| {
             **other_id != id
                 && other.agent == told.agent
@@ -526,9 +526,9 @@ impl Model {
                 && !other.disturbed
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
-                && self.deadline(other) > now
+                && self.deadline(other) > self.latest.max(now)
                 // Of what waited while the session was away it gets a share only.
-                && !(other.seq <= away_until && told.seq > away_until)
+                && !returns.iter().any(|at| other.seq <= *at && told.seq > *at)
         });
         let mut due = others.filter(|(_, other)| !self.may_be_failing(other, policy)).filter(|(_, other)| {
             let verdict = self.verdict(session, other, moment, policy);

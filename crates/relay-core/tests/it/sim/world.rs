@@ -352,12 +352,13 @@ impl World {
 
     /// Lets the engine deliver, and holds everything that it hands over against the model.
     pub(super) fn step(&mut self) -> Result<Option<Duration>, Fault> {
-        let quiet = self.gate().waiting() == 0 && self.answers.is_empty();
+        let quiet = |world: &Self| world.gate().waiting() == 0 && world.answers.is_empty();
+        let was_quiet = quiet(self);
         self.say(|| "step".to_owned());
         self.model.latest = self.model.latest.max(self.now());
         let wait = self.engine().step();
         self.look_at_wire()?;
-        if quiet {
+        if was_quiet && quiet(self) {
             for harness in &mut self.harnesses {
                 if harness.opening_calls == 0 {
                     harness.openings.clear();
