@@ -1,0 +1,11 @@
+//! Delivery from the send to the receipt, with real sessions at the other end of real links, a store
+//! that answers on the spot, and clocks that the tests move.
+
+mod attaching;
+mod forks;
+mod kit;
+mod lifecycle;
+mod links;
+mod statuses;
+
+pub(crate) use self::kit::Prompt;
