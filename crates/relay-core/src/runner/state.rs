@@ -879,6 +879,6 @@ fn place(desk: &mut Desk, row: DeliveryRow) {
         }
     } else {
         desk.shelf.put(lane, position, waiting);
-        desk.unexplained.insert(position);
     }
+    desk.unexplained.insert(position);
 }
