@@ -48,19 +48,20 @@ impl Engine {
     ) -> Result<ReceiptStored> {
         let receipt = self.clean_receipt(body.delivery_id, body.receipt)?;
         let via = match via {
-            Some(session) => Some(self.own_session(caller, session).await?.no),
+            Some(session) => Some(self.own_session(caller, session).await?),
             None => None,
         };
-        let viewer = caller.viewer()?;
+        let of = via.as_ref().map(|row| row.agent).or(caller.viewer()?.agent);
+        let via = via.map(|row| row.no);
         let position = self.place(caller, body.delivery_id)?;
-        let settling = self.runner.settle(viewer.agent, position, via, body.epoch);
+        let settling = self.runner.settle(of, position, via, body.epoch);
         let (agent, offer, decisions) = match settling {
             Some(settling) => {
                 let (agent, offer, decisions) = settling.into_parts();
                 (agent, Some(offer), decisions)
             }
             None => {
-                let agent = self.recipient(caller, body.delivery_id).await?;
+                let agent = self.recipient(caller, of, body.delivery_id).await?;
                 (agent, None, Vec::new())
             }
         };
@@ -122,11 +123,19 @@ impl Engine {
             .ok_or(Error::UnknownDelivery(id))
     }
 
-    /// For whom a delivery is, for that agent or the workspace. To others it does not exist.
-    async fn recipient(&self, caller: &Caller, id: DeliveryId) -> Result<AgentNo> {
-        let viewer = caller.viewer()?;
+    /// For whom a delivery is, for whoever speaks for that agent or for all. To others it does not exist.
+    async fn recipient(
+        &self,
+        caller: &Caller,
+        of: Option<AgentNo>,
+        id: DeliveryId,
+    ) -> Result<AgentNo> {
+        let viewer = Viewer {
+            workspace_no: caller.workspace()?.no,
+            agent: None,
+        };
         let story = self.store.delivery(viewer, id).await?;
-        match viewer.agent {
+        match of {
             Some(agent) if agent != story.row.agent => Err(Error::UnknownDelivery(id)),
             _ => Ok(story.row.agent),
         }
