@@ -6,6 +6,8 @@ mod forks;
 mod kit;
 mod lifecycle;
 mod links;
+mod reporting;
+mod secrets;
 mod statuses;
 
 pub(crate) use self::kit::Prompt;

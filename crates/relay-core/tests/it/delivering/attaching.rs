@@ -205,26 +205,19 @@ fn tokens_that_are_of_no_use_are_refused() {
     let alice = lab.attach("alice", &minimum());
     let ended = lab.attach("bob", &minimum());
     ended.becomes(AgentStatus::Failed);
-    let unknown = ErrorCode::UnknownSession;
     let cases = [
-        ("unknown", "st_nothing", "bob", "bob", unknown),
-        ("of another", alice.token(), "bob", "bob", unknown),
-        ("of another", alice.token(), "key", "bob", unknown),
-        (
-            "of another",
-            alice.token(),
-            "bob",
-            "alice",
-            ErrorCode::Forbidden,
-        ),
-        ("ended", ended.token(), "bob", "bob", unknown),
+        ("unknown", "st_nothing", "bob", "bob"),
+        ("of another", alice.token(), "bob", "bob"),
+        ("of another", alice.token(), "key", "bob"),
+        ("of another", alice.token(), "bob", "alice"),
+        ("ended", ended.token(), "bob", "bob"),
     ];
-    for (case, token, who, agent, code) in cases {
+    for (case, token, who, agent) in cases {
         let tried = lab.attach_as(who, agent, &minimum().resuming(token));
         let problem = tried.err().unwrap().problem();
-        assert_eq!(problem.code, code, "{case}, by {who} for {agent}");
-        let advises = problem.detail.contains("attach again without resume");
-        assert_eq!(advises, code == unknown);
+        let case = format!("{case}, by {who} for {agent}");
+        assert_eq!(problem.code, ErrorCode::UnknownSession, "{case}");
+        assert!(problem.detail.contains("attach again without"), "{case}");
     }
     assert_eq!(alice.closed(), None);
 }

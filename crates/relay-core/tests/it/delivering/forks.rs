@@ -172,9 +172,13 @@ fn a_fork_as_a_new_agent_has_a_mailbox_of_its_own() {
     // The one who made it attaches it.
     let carol = lab.attach_as("bob", "carol", &kind).unwrap();
     assert!(carol.is_current() && parent.is_current());
-    lab.say_to("@carol", "hello");
-    assert_eq!(carol.texts(), ["hello"]);
-    assert_eq!(parent.texts(), [""; 0]);
+    let id = lab.say_to("@carol", "hello");
+    let offer = carol.offer();
+    assert_eq!((offer.context.id, parent.texts().len()), (id, 0));
+    // And goes on to speak for it.
+    carol.becomes(AgentStatus::Active);
+    carol.deliver(&offer);
+    assert_eq!(lab.state(id), DeliveryState::Delivered);
 }
 
 #[test]

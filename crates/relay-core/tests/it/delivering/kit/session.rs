@@ -260,6 +260,17 @@ impl<'l> Session<'l> {
 
     /// Reports several events at once.
     pub(crate) fn report_all(&self, events: &[(u64, Value)]) -> Result<Acked> {
+        let acked = self.report_as_session(self.id(), events)?;
+        self.n.set(acked.acked);
+        Ok(acked)
+    }
+
+    /// Reports something in the name of another session.
+    pub(crate) fn report_for(&self, session: SessionId, event: Value) -> Result<Acked> {
+        self.report_as_session(session, &[(1, event)])
+    }
+
+    fn report_as_session(&self, session: SessionId, events: &[(u64, Value)]) -> Result<Acked> {
         let numbered = |(n, event): &(u64, Value)| NumberedEvent {
             n: *n,
             event: wire::decode_value(event.clone()).unwrap(),
@@ -267,11 +278,7 @@ impl<'l> Session<'l> {
         let events = events.iter().map(numbered).collect();
         let body = ReportEvents::Batch(EventBatch { events });
         let engine = self.lab.engine();
-        let acked = self
-            .lab
-            .drive(engine.report(&self.caller, self.id(), body))?;
-        self.n.set(acked.acked);
-        Ok(acked)
+        self.lab.drive(engine.report(&self.caller, session, body))
     }
 
     /// Says what it is doing now.
