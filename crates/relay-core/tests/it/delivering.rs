@@ -2,10 +2,12 @@
 //! that answers on the spot, and clocks that the tests move.
 
 mod attaching;
+mod downgrade;
 mod forks;
 mod kit;
 mod lifecycle;
 mod links;
+mod modes;
 mod reporting;
 mod secrets;
 mod statuses;
