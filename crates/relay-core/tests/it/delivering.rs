@@ -8,7 +8,10 @@ mod kit;
 mod lifecycle;
 mod links;
 mod modes;
+mod order;
+mod receipts;
 mod reporting;
+mod retries;
 mod secrets;
 mod statuses;
 

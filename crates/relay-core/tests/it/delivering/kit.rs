@@ -171,6 +171,11 @@ impl Lab {
         self.post(SendMessage::text(target(to), text))
     }
 
+    /// Alice writes to everybody.
+    pub(super) fn post_all(&self, text: &str) -> MessageSent {
+        self.send("alice", SendMessage::text(target("#general"), text))
+    }
+
     /// The workspace writes so many messages to bob, numbered from 1; it has no pace to keep.
     pub(super) fn flood(&self, count: usize) -> Vec<DeliveryId> {
         let mut made = Vec::with_capacity(count);
