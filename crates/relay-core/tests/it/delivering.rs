@@ -2,7 +2,10 @@
 //! that answers on the spot, and clocks that the tests move.
 
 mod attaching;
+mod callers;
+mod cancelling;
 mod downgrade;
+mod flushing;
 mod forks;
 mod kit;
 mod lifecycle;
