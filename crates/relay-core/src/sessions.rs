@@ -196,7 +196,7 @@ impl Engine {
         })
     }
 
-    /// Says that a session stands at a boundary; what is due goes over its link.
+    /// Says that a session stands at a boundary; what is due has gone over its link when this returns.
     pub async fn at_boundary(
         &self,
         caller: &Caller,
@@ -204,7 +204,7 @@ impl Engine {
         kind: BoundaryKind,
     ) -> Result<()> {
         let row = self.own_session(caller, session).await?;
-        self.runner.open(row.no, kind);
+        self.runner.stand_at(row.no, kind).await;
         Ok(())
     }
 

@@ -51,8 +51,14 @@ impl State {
     }
 
     /// A session stands at a boundary. Without a link nothing can be handed to it.
-    pub(super) fn open(&mut self, session: SessionNo, kind: BoundaryKind) {
-        let Some(live) = self.live_mut(session).filter(|live| live.link.is_some()) else {
+    pub(super) fn open(&mut self, session: SessionNo, kind: BoundaryKind, times: Times) {
+        let stalled = self
+            .sessions
+            .get(&session)
+            .and_then(|agent| self.desks.get(agent))
+            .is_some_and(|desk| desk.is_stalled(times.mono));
+        let live = self.live_mut(session);
+        let Some(live) = live.filter(|live| live.link.is_some() && !stalled) else {
             return;
         };
         if !live.openings.contains(&kind) {
@@ -63,6 +69,13 @@ impl State {
         }
         let agent = live.row.agent;
         self.touch(agent);
+    }
+
+    /// A session stands at a boundary no more.
+    pub(super) fn close(&mut self, session: SessionNo, kind: BoundaryKind) {
+        if let Some(live) = self.live_mut(session) {
+            live.openings.retain(|open| *open != kind);
+        }
     }
 
     /// The offer that a receipt answers, if it is out and nothing else settles it.

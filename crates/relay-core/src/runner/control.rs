@@ -270,6 +270,11 @@ impl State {
         if row.state == DeliveryState::Accepted {
             return self.resume_recall(position);
         }
+        let desk = self.desks.get(&row.agent);
+        if !row.state.is_terminal() && desk.is_some_and(|desk| desk.out(position).is_some()) {
+            // It was flushed, say; the session still has it.
+            return;
+        }
         let Some(recalling) = self.recalls.remove(&position) else {
             return;
         };

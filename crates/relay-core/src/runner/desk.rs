@@ -308,7 +308,12 @@ impl Desk {
 
     /// Whether nothing may be offered at the moment.
     pub(super) fn is_held(&self, now: Mono) -> bool {
-        self.holds > 0 || self.stalled_until.is_some_and(|until| now < until)
+        self.holds > 0 || self.is_stalled(now)
+    }
+
+    /// Whether the store has failed a moment ago.
+    pub(super) fn is_stalled(&self, now: Mono) -> bool {
+        self.stalled_until.is_some_and(|until| now < until)
     }
 
     /// The offer of a delivery that is out.

@@ -24,14 +24,14 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) use self::control::{Ask, Asked, unreachable_session};
 use self::handover::{content, context};
 use self::link::{Deliver, LinkId, Parcel, SessionLink};
-use self::state::{Advancing, Command, HandOver, Input, Offered, State, Times};
+use self::state::{Advancing, Command, HandOver, Input, Offered, State, Stepped, Times};
 pub(crate) use self::waiter::Heard;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::store::{
-    Advance, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow, Store,
+    Advance, Advanced, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow, Store,
     WorkspaceRow,
 };
 
@@ -149,15 +149,19 @@ impl Runner {
     /// Does everything that is due now; says how long nothing will be, unless something happens.
     pub(crate) fn step(&self) -> Option<Duration> {
         let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worked = false;
         loop {
             let (mut state, times) = self.memory();
             state.tick(times);
-            state.pump(times);
+            worked |= state.pump(times);
             let commands = std::mem::take(&mut state.commands);
             if commands.is_empty() && !state.has_dirty() {
                 let (mono, wall) = state.next_wake();
                 drop(state);
                 drop(hands);
+                if worked {
+                    self.inbox.news.notify_waiters();
+                }
                 return until(mono, wall, times);
             }
             drop(state);
@@ -245,7 +249,7 @@ impl Runner {
             jitter: self.jitter(),
         };
         self.store.advance(advance).then(move |result| {
-            inbox.put(Input::Stepped(agent, position, epoch, is_stored(&result)));
+            inbox.put(stepped(agent, position, epoch, &result));
         });
     }
 
@@ -281,6 +285,22 @@ impl Runner {
             context: context(offered, self.environment.clock.now()),
         })))
     }
+}
+
+/// What the memory is told of a step that is over.
+fn stepped(
+    agent: AgentNo,
+    position: Position,
+    epoch: Option<u64>,
+    result: &Result<Advanced>,
+) -> Input {
+    Input::Stepped(Box::new(Stepped {
+        agent,
+        position,
+        epoch,
+        stored: is_stored(result),
+        row: result.as_ref().ok().map(|advanced| advanced.row.clone()),
+    }))
 }
 
 /// The offer that a step settles.
@@ -377,10 +397,29 @@ impl Runner {
 
     /// A session stands at a boundary; what is due goes over its link.
     pub(crate) fn open(&self, session: SessionNo, kind: BoundaryKind) {
-        let (mut state, _) = self.memory();
-        state.open(session, kind);
+        let (mut state, times) = self.memory();
+        state.open(session, kind, times);
         drop(state);
         self.ring();
+    }
+
+    /// A session stands at a boundary until this returns: then what is due is on its link. When nobody
+    /// waits any more, it stands there no more.
+    pub(crate) async fn stand_at(&self, session: SessionNo, kind: BoundaryKind) {
+        self.open(session, kind);
+        let _leaves = OnDrop(|| self.memory().0.close(session, kind));
+        loop {
+            let news = self.inbox.news.notified();
+            let (state, _) = self.memory();
+            let served = state
+                .live(session)
+                .is_none_or(|live| !live.openings.contains(&kind));
+            drop(state);
+            if served {
+                return;
+            }
+            news.await;
+        }
     }
 
     /// What is due for a session that takes it along: so many, of so many bytes; and whether more is.
@@ -407,9 +446,11 @@ impl Runner {
             let news = self.inbox.news.notified();
             let (mut state, times) = self.memory();
             let claimed = state.claim(session, kind, limit, times);
+            if !state.commands.is_empty() {
+                // What has to be read, or ended, is done by whoever drives the runner.
+                self.inbox.bell.notify_one();
+            }
             drop(state);
-            // What has to be read, or ended, is done by whoever drives the runner.
-            self.inbox.bell.notify_one();
             match claimed {
                 Some(offered) => return offered,
                 None => news.await,
@@ -482,7 +523,7 @@ impl Runner {
         position: Position,
         step: Step,
         decisions: Vec<DeliveryDecision>,
-    ) -> Result<crate::store::Advanced> {
+    ) -> Result<Advanced> {
         let (tell, told) = oneshot::channel();
         let inbox = self.inbox.clone();
         let epoch = epoch_of(&step);
@@ -494,7 +535,7 @@ impl Runner {
             jitter: self.jitter(),
         };
         self.store.advance(advance).then(move |result| {
-            inbox.put(Input::Stepped(agent, position, epoch, is_stored(&result)));
+            inbox.put(stepped(agent, position, epoch, &result));
             let _ = tell.send(result);
         });
         told.await
@@ -611,7 +652,13 @@ impl Settling {
                 agent, position, ..
             } = self.found;
             let epoch = Some(self.found.offer.epoch);
-            self.inbox.put(Input::Stepped(agent, position, epoch, true));
+            self.inbox.put(Input::Stepped(Box::new(Stepped {
+                agent,
+                position,
+                epoch,
+                stored: true,
+                row: None,
+            })));
         }
     }
 }
@@ -625,6 +672,15 @@ impl Drop for Settling {
             let epoch = self.found.offer.epoch;
             self.inbox.put(Input::Unsettled(agent, position, epoch));
         }
+    }
+}
+
+/// Does something when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

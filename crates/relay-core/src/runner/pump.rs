@@ -32,11 +32,14 @@ enum Found {
 }
 
 impl State {
-    /// Looks at every desk where something has changed.
-    pub(super) fn pump(&mut self, times: Times) {
+    /// Looks at every desk where something has changed; says whether there was one.
+    pub(super) fn pump(&mut self, times: Times) -> bool {
+        let mut looked = false;
         while let Some(agent) = self.next_dirty() {
             self.pump_desk(agent, times);
+            looked = true;
         }
+        looked
     }
 
     fn pump_desk(&mut self, agent: AgentNo, times: Times) {

@@ -45,14 +45,26 @@ pub(super) enum Input {
     Addressed(SessionNo, u64, Result<Vec<DeliveryRow>>),
     /// What the clock has made due.
     Due(Result<DueNow>),
-    /// A step of a delivery, with the offer that it was to settle, is over; false: the store failed.
-    Stepped(AgentNo, Position, Option<u64>, bool),
+    /// A step of a delivery is over.
+    Stepped(Box<Stepped>),
     /// An offer that was about to be settled is not.
     Unsettled(AgentNo, Position, u64),
     /// A change that held an agent back is over.
     Released(AgentNo),
     /// A change of a session is over; false: nothing was stored.
     Changed(SessionNo, bool),
+}
+
+/// How a step of a delivery ended.
+pub(super) struct Stepped {
+    pub(super) agent: AgentNo,
+    pub(super) position: Position,
+    /// The offer that it was to settle.
+    pub(super) epoch: Option<u64>,
+    /// False: the store could not write.
+    pub(super) stored: bool,
+    /// The delivery from now on, where the store said so.
+    pub(super) row: Option<DeliveryRow>,
 }
 
 /// Something that is to be done outside of the memory.
@@ -137,7 +149,8 @@ pub(super) struct State {
     pub(super) waiters: Waiters,
     /// When the store has something due, as far as is known.
     next_due: Option<Timestamp>,
-    asking_due: bool,
+    /// What has moved since the store was asked for what is due, while it is being asked.
+    asking_due: Option<HashSet<Position>>,
     /// The run's number and the last offer's in it.
     epoch: u64,
     links: u64,
@@ -205,11 +218,9 @@ impl State {
             Input::Refilled(agent, no, page) => self.refilled(agent, no, page, times),
             Input::Addressed(session, no, rows) => self.addressed(session, no, rows, times),
             Input::Due(due) => self.due(due, times),
-            Input::Stepped(agent, position, epoch, stored) => {
-                self.stepped(agent, position, epoch, stored, times);
-            }
+            Input::Stepped(stepped) => self.stepped(*stepped, times),
             Input::Unsettled(agent, position, epoch) => {
-                self.offer_stepped(agent, position, epoch, false);
+                self.offer_stepped(agent, position, epoch, false, None);
                 self.resume_recall(position);
                 self.touch(agent);
             }
@@ -259,6 +270,9 @@ impl State {
         }
         if let Some(has_moved) = self.stepping.get_mut(&position) {
             *has_moved = true;
+        }
+        if let Some(moved) = &mut self.asking_due {
+            moved.insert(position);
         }
         if let Some(desk) = self.desks.get_mut(&agent) {
             settle_out(desk, position, settles, times.mono);
@@ -387,15 +401,19 @@ impl State {
     }
 
     fn due(&mut self, due: Result<DueNow>, times: Times) {
-        self.asking_due = false;
+        let moved = self.asking_due.take().unwrap_or_default();
         let Ok(DueNow { rows, next }) = due else {
-            self.next_due = Some(times.now.plus_millis(STALL_MS as i64));
-            return;
+            return self.wake_by(times.now.plus_millis(STALL_MS as i64));
         };
-        self.next_due = next;
+        if let Some(next) = next {
+            self.wake_by(next);
+        }
         for row in rows {
             let position = row.position;
-            if self.stepping.contains_key(&position) || self.recalls.contains_key(&position) {
+            let handled =
+                self.stepping.contains_key(&position) || self.recalls.contains_key(&position);
+            // What has moved since is not as it was read, and known anyway.
+            if handled || moved.contains(&position) {
                 continue;
             }
             if row.deadline <= times.now {
@@ -403,10 +421,6 @@ impl State {
             } else {
                 self.step(row.agent, position, Step::Woken, Vec::new());
             }
-        }
-        if !self.stepping.is_empty() {
-            // What is being handled is found again until it is stored; look once that is done.
-            self.next_due = None;
         }
     }
 
@@ -471,28 +485,29 @@ impl State {
     }
 
     /// A step is over. What it changed was learned before.
-    fn stepped(
-        &mut self,
-        agent: AgentNo,
-        position: Position,
-        epoch: Option<u64>,
-        stored: bool,
-        times: Times,
-    ) {
+    fn stepped(&mut self, stepped: Stepped, times: Times) {
+        let Stepped {
+            agent,
+            position,
+            epoch,
+            stored,
+            row,
+        } = stepped;
         match epoch {
-            Some(epoch) => self.offer_stepped(agent, position, epoch, stored),
-            None => {
-                // A delivery that has not moved was taken off its desk for nothing.
-                if self.stepping.remove(&position) == Some(false)
-                    && let Some(desk) = self.desks.get_mut(&agent)
-                {
-                    desk.shelf.forget();
-                    self.reload_addressed(agent);
-                }
-                if self.stepping.is_empty() {
-                    self.wake_by(times.now);
-                }
+            Some(epoch) => {
+                let generation = row.filter(is_open).map(|row| row.generation);
+                self.offer_stepped(agent, position, epoch, stored, generation);
             }
+            None if self.stepping.remove(&position) == Some(false) => {
+                // Nothing came of it: it is due as before, and was taken off its desk for nothing.
+                let wait = if stored { 0 } else { STALL_MS as i64 };
+                self.wake_by(times.now.plus_millis(wait));
+                if let Some(desk) = self.desks.get_mut(&agent) {
+                    desk.shelf.forget();
+                }
+                self.reload_addressed(agent);
+            }
+            None => {}
         }
         if !stored {
             self.stall(agent, times);
@@ -501,7 +516,16 @@ impl State {
         self.touch(agent);
     }
 
-    fn offer_stepped(&mut self, agent: AgentNo, position: Position, epoch: u64, stored: bool) {
+    /// A step that was to settle an offer is over. If the offer is still out, the step came to nothing:
+    /// either the delivery has been settled otherwise, or it goes on in this generation as before.
+    fn offer_stepped(
+        &mut self,
+        agent: AgentNo,
+        position: Position,
+        epoch: u64,
+        stored: bool,
+        open_in: Option<u32>,
+    ) {
         let desk = self.desks.get_mut(&agent);
         let Some(out) = desk.and_then(|desk| desk.out_mut(position)) else {
             return;
@@ -510,8 +534,9 @@ impl State {
             return;
         }
         out.settling = false;
-        if stored {
-            // The step changed nothing: the delivery had been settled otherwise.
+        if !stored || open_in == Some(out.offer.generation) {
+            out.recalled = self.recalls.contains_key(&position);
+        } else {
             self.drop_out(agent, position);
         }
         let sessions: Vec<SessionNo> = self.desks[&agent].sessions.keys().copied().collect();
@@ -562,6 +587,10 @@ impl State {
         let until = times.mono + STALL_MS;
         if let Some(desk) = self.desks.get_mut(&agent) {
             desk.stalled_until = Some(until);
+            // A boundary is a moment; it does not wait for the store to come back.
+            for live in desk.sessions.values_mut() {
+                live.openings.clear();
+            }
             self.timers.insert((until, Timer::Desk(agent)));
         }
     }
@@ -698,11 +727,11 @@ impl State {
         Some(id)
     }
 
-    /// Closes the link that a session has, because it comes back over another one.
+    /// Closes the link that a session has, because it comes back over another one, or without any.
     pub(super) fn supersede(&mut self, session: SessionNo, times: Times) {
         let live = self.live_mut(session);
         let Some((id, link)) = live.and_then(|live| live.link.clone()) else {
-            return;
+            return self.give_back(session, ReturnCause::LinkLost);
         };
         self.commands
             .push(Command::Close(link, CloseReason::Superseded));
@@ -764,8 +793,10 @@ impl State {
                 Timer::Waiter(id) => self.waiters.expire(id),
             }
         }
-        if !self.asking_due && self.next_due.is_some_and(|at| at <= times.now) {
-            self.asking_due = true;
+        if self.asking_due.is_none() && self.next_due.is_some_and(|at| at <= times.now) {
+            self.asking_due = Some(HashSet::new());
+            // What becomes known from here on may be newer than the answer.
+            self.next_due = None;
             let limit = DUE_AT_ONCE + self.recalls.len() + self.stepping.len();
             self.commands.push(Command::Due(limit));
         }
@@ -827,7 +858,7 @@ impl State {
 
     /// When the clocks bring the next thing to do: by the monotonic clock, and by the wall clock.
     pub(super) fn next_wake(&self) -> (Option<Mono>, Option<Timestamp>) {
-        let wall = self.next_due.filter(|_| !self.asking_due);
+        let wall = self.next_due.filter(|_| self.asking_due.is_none());
         (self.timers.first().map(|(at, _)| *at), wall)
     }
 
@@ -845,6 +876,14 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
             live.settled(now);
         }
     }
+}
+
+/// Whether a delivery can be offered, or is.
+fn is_open(row: &DeliveryRow) -> bool {
+    matches!(
+        row.state,
+        DeliveryState::Pending | DeliveryState::Deferred
+    )
 }
 
 /// Puts a changed delivery where it belongs.

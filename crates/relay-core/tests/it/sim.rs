@@ -30,6 +30,14 @@ const SLACK_MS: i64 = 35_000;
 /// Runs one seed.
 fn run(seed: u64, trace: bool) -> Result<(), Fault> {
     let mut world = World::new(seed, trace);
+    live(&mut world).inspect_err(|fault| {
+        if trace {
+            world.tell_stories(fault);
+        }
+    })
+}
+
+fn live(world: &mut World) -> Result<(), Fault> {
     world.read_log()?;
     for _ in 0..HAPPENINGS {
         world.happen()?;
@@ -40,21 +48,26 @@ fn run(seed: u64, trace: bool) -> Result<(), Fault> {
     let ends = world.now().plus_millis(500_000);
     while world.now() < ends {
         world.everybody_works()?;
-        pass(&mut world, 60_000)?;
-        not_overdue(&world)?;
+        pass(world, 60_000)?;
+        not_overdue(world)?;
     }
-    world.everybody_works()?;
-    nothing_due_is_left(&world)?;
+    // A backlog comes in shares, one per turn.
+    let mut open = usize::MAX;
+    while world.model.open() < open {
+        open = world.model.open();
+        world.everybody_works()?;
+    }
+    nothing_due_is_left(world)?;
     for _ in 0..200 {
         let wait = world.come_to_rest()?;
-        not_overdue(&world)?;
+        not_overdue(world)?;
         match wait {
             Some(wait) if !wait.is_zero() => world.clock.pass(wait.as_millis() as u64),
             Some(_) => world.clock.pass(1),
             None => break,
         }
     }
-    at_the_end(&mut world)
+    at_the_end(world)
 }
 
 /// Lets time pass in the steps in which the engine wants to be woken.

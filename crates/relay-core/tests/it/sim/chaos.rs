@@ -8,7 +8,7 @@ use relay_core::{Error, Reach};
 use relay_protocol::api::messages::{NewAttachment, SendMessage, SendTarget};
 use relay_protocol::delivery::{DeliveryMode, Priority};
 use relay_protocol::delivery_record::{CancelDelivery, Flush};
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::session::{
     AtBoundary, Attach, BoundaryKind, LifecycleRequest, NumberedEvent, ReportEvents,
@@ -18,7 +18,7 @@ use relay_protocol::session_input::SessionEventInput;
 use relay_protocol::status::AgentStatus;
 
 use super::gate::Fate;
-use super::harness::{SimLink, Temper, Up};
+use super::harness::{SimLink, Temper, Up, delivered, failed, receipt};
 use super::model::{Asked, Declared, Fault, Stand};
 use super::world::{InAir, Outcome, World};
 
@@ -156,7 +156,9 @@ impl World {
                 let harness = &mut self.harnesses[at];
                 harness.opening_calls = harness.opening_calls.saturating_sub(1);
             }
-            Outcome::Due(at, kind, result) => self.due_taken(at, kind, result)?,
+            Outcome::Due(at, session, kind, result) => {
+                self.due_taken(at, session, kind, result)?;
+            }
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
             Outcome::Receipt(id, says_delivered, Ok(stored)) => {
                 let told = self.model.told(id)?;
@@ -186,20 +188,29 @@ impl World {
         match result {
             Ok((attached, link_id)) => {
                 let session = attached.session_id;
-                let mut owned: Vec<DeliveryId> = Vec::new();
-                for (id, told) in &self.model.deliveries {
-                    if told.stand == Stand::Accepted(Some(session)) {
-                        owned.push(*id);
+                // What it held when it asked, and still holds by the log, it must be told to keep.
+                for id in &harness.at_risk {
+                    let told = self.model.deliveries.get(id);
+                    let owned =
+                        told.is_some_and(|told| told.stand == Stand::Accepted(Some(session)));
+                    if owned && !attached.keep.contains(id) {
+                        return Err(format!(
+                            "{id} is held by {session} but not in its keep-list"
+                        ));
+                    }
+                    if !attached.keep.contains(id) {
+                        harness.held.remove(id);
                     }
                 }
-                // What was settled between the store's answer and now may be missing in either.
-                let missing = owned.iter().find(|id| !attached.keep.contains(id));
-                if let Some(id) = missing {
-                    return Err(format!(
-                        "{id} is held by {session} but not in its keep-list"
-                    ));
+                // What it is told to keep and knows nothing of, it has lost.
+                for id in attached.keep {
+                    let said = match (harness.seen.contains(&id), harness.held.contains_key(&id)) {
+                        (true, _) => delivered(id),
+                        (false, true) => continue,
+                        (false, false) => failed(id, Some(true)),
+                    };
+                    self.air.push(InAir::Up(at, receipt(id, None, said)));
                 }
-                harness.held.retain(|id, _| attached.keep.contains(id));
                 if harness.session != Some(session) {
                     harness.n = attached.acked;
                 }
@@ -233,13 +244,11 @@ impl World {
     fn due_taken(
         &mut self,
         at: usize,
+        session: SessionId,
         kind: BoundaryKind,
         result: relay_core::Result<relay_protocol::session::DueDeliveries>,
     ) -> Result<(), Fault> {
         let Ok(due) = result else { return Ok(()) };
-        let Some(session) = self.harnesses[at].session else {
-            return Ok(());
-        };
         let now = self.now();
         for due in due.deliveries {
             self.say(|| format!("taken along {:?} by {at}", due.context));
@@ -462,10 +471,10 @@ impl World {
         harness.attaching = true;
         harness.lines += 1;
         let line = harness.lines;
-        let fresh = harness.token.is_none();
-        if fresh {
+        if harness.token.is_none() {
             harness.held.clear();
         }
+        harness.at_risk = harness.held.keys().copied().collect();
         let body = Attach {
             agent: self.agents[harness.agent].name.clone(),
             harness: "sim".to_owned(),
@@ -551,7 +560,7 @@ impl World {
             self.spawn(
                 format!("boundary {kind} of {at}"),
                 move |engine| async move {
-                    Outcome::Due(at, kind, engine.boundary(&caller, session, body).await)
+                    Outcome::Due(at, session, kind, engine.boundary(&caller, session, body).await)
                 },
             );
             return;

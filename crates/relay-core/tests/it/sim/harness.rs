@@ -87,6 +87,8 @@ pub(super) struct Harness {
     /// Surfaced before; kept in a file, so it outlives everything.
     pub(super) seen: BTreeSet<DeliveryId>,
     pub(super) held: BTreeMap<DeliveryId, HeldItem>,
+    /// What it held when it asked to attach.
+    pub(super) at_risk: BTreeSet<DeliveryId>,
     /// The boundaries that it has said it stands at.
     pub(super) openings: BTreeSet<BoundaryKind>,
     /// Calls under way that open a boundary.
@@ -170,6 +172,7 @@ impl Harness {
             n: 0,
             seen: BTreeSet::new(),
             held: BTreeMap::new(),
+            at_risk: BTreeSet::new(),
             openings: BTreeSet::new(),
             opening_calls: 0,
             lines: 0,
@@ -344,7 +347,7 @@ pub(super) fn delivered(id: DeliveryId) -> MessageReceipt {
     })
 }
 
-fn failed(id: DeliveryId, retryable: Option<bool>) -> MessageReceipt {
+pub(super) fn failed(id: DeliveryId, retryable: Option<bool>) -> MessageReceipt {
     MessageReceipt::Failed(FailedReceipt {
         delivery_id: Some(id),
         reason: "no".to_owned(),

@@ -75,7 +75,6 @@ pub(super) struct Session {
 }
 
 /// The log's telling.
-#[derive(Default)]
 pub(super) struct Model {
     pub(super) seq: u64,
     pub(super) deliveries: BTreeMap<DeliveryId, Told>,
@@ -91,12 +90,34 @@ pub(super) struct Model {
     pub(super) away_until: BTreeMap<SessionId, u64>,
     pub(super) default_deadline_ms: i64,
     pub(super) late_receipts: u64,
+    /// The latest time that the wall clock has shown.
+    pub(super) latest: Timestamp,
     /// Flushes under way, by agent.
     flushing: BTreeMap<AgentId, u32>,
 }
 
 /// Something that must not be.
 pub(super) type Fault = String;
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            seq: 0,
+            deliveries: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            messages: BTreeSet::new(),
+            out: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            sending: BTreeMap::new(),
+            declared: BTreeMap::new(),
+            away_until: BTreeMap::new(),
+            default_deadline_ms: 0,
+            late_receipts: 0,
+            latest: Timestamp::from_millis(0),
+            flushing: BTreeMap::new(),
+        }
+    }
+}
 
 impl Model {
     /// Takes the next event.
@@ -345,7 +366,8 @@ impl Model {
         let fault = |what: &str| Err(format!("{id} handed to {session} (offer {epoch}): {what}"));
         match told.stand {
             Stand::Waiting => {}
-            Stand::Resting(until) if until <= now || told.flushed => {}
+            // The wall clock may have been set back since its time had come.
+            Stand::Resting(until) if until <= self.latest || told.flushed => {}
             ref other => return fault(&format!("it is {other:?}")),
         }
         if self.out.contains_key(&id) {
@@ -394,6 +416,15 @@ impl Model {
     pub(super) fn is_due(&self, session: SessionId, told: &Told, policy: &Policy) -> bool {
         let verdict = self.verdict(session, told, Moment::Now, policy);
         matches!(verdict, Some(Verdict::Offer { .. } | Verdict::Mismatch(_)))
+    }
+
+    /// Whether a session that was the current one before can't take it: then it may be about to fail.
+    fn may_be_failing(&self, told: &Told, policy: &Policy) -> bool {
+        let mut sessions = self.sessions.iter().filter(|(_, session)| session.agent == told.agent);
+        sessions.any(|(id, _)| {
+            let verdict = self.verdict(*id, told, Moment::Now, policy);
+            matches!(verdict, Some(Verdict::Mismatch(_)))
+        })
     }
 
     fn flushed_verdict(
@@ -499,11 +530,17 @@ impl Model {
                 // Of what waited while the session was away it gets a share only.
                 && !(other.seq <= away_until && told.seq > away_until)
         });
-        let mut due = others.filter(|(_, other)| {
+        let mut due = others.filter(|(_, other)| !self.may_be_failing(other, policy)).filter(|(_, other)| {
             let verdict = self.verdict(session, other, moment, policy);
             matches!(verdict, Some(Verdict::Offer { .. }))
         });
         due.next().map(|(id, _)| *id)
+    }
+
+    /// How many deliveries have not ended.
+    pub(super) fn open(&self) -> usize {
+        let all = self.deliveries.values();
+        all.filter(|told| !matches!(told.stand, Stand::Ended(_))).count()
     }
 
     /// What must hold once everything has come to rest and all deadlines have passed.

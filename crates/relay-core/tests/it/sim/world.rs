@@ -16,7 +16,7 @@ use relay_core::store::{Store, WorkspaceRow};
 use relay_core::{Caller, Engine, Result as EngineResult};
 use relay_protocol::api::messages::MessageSent;
 use relay_protocol::api::workspace::RegisterAgent;
-use relay_protocol::ids::{AgentId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::ids::{AgentId, DeliveryId, MessageId, SessionId, WorkspaceId};
 use relay_protocol::policy::{Policy, PolicyPatch, RetryPolicy, RunawayPolicy};
 use relay_protocol::session::{Attached, BoundaryKind, DueDeliveries};
 use relay_protocol::time::Timestamp;
@@ -76,7 +76,7 @@ pub(super) enum Outcome {
     Attached(usize, u64, EngineResult<(Attached, Option<LinkId>)>),
     Reported(usize, bool, EngineResult<u64>),
     AtBoundary(usize),
-    Due(usize, BoundaryKind, EngineResult<DueDeliveries>),
+    Due(usize, SessionId, BoundaryKind, EngineResult<DueDeliveries>),
     Sent(EngineResult<MessageSent>),
     Receipt(DeliveryId, bool, EngineResult<relay_core::ReceiptStored>),
     Flushed(AgentId),
@@ -354,6 +354,7 @@ impl World {
     pub(super) fn step(&mut self) -> Result<Option<Duration>, Fault> {
         let quiet = self.gate().waiting() == 0 && self.answers.is_empty();
         self.say(|| "step".to_owned());
+        self.model.latest = self.model.latest.max(self.now());
         let wait = self.engine().step();
         self.look_at_wire()?;
         if quiet {
@@ -414,6 +415,21 @@ impl World {
         let engine = self.engine();
         self.finish(async move { engine.start().await.unwrap() });
         self.read_log()
+    }
+
+    /// Prints what the engine knows of every delivery that a fault names.
+    pub(super) fn tell_stories(&mut self, fault: &str) {
+        let words = fault.split([' ', ':', ',', '(', ')']);
+        for id in words.filter_map(|word| word.parse::<DeliveryId>().ok()) {
+            let (engine, key) = (self.engine(), self.key.clone());
+            let mut alone = Executor::default();
+            alone.spawn("story".to_owned(), async move {
+                if let Ok(delivery) = engine.delivery(&key, id).await {
+                    println!("{}", delivery.story.unwrap_or_default());
+                }
+            });
+            alone.poll_one(&mut self.dice);
+        }
     }
 
     pub(super) fn engine(&self) -> Rc<Engine> {
