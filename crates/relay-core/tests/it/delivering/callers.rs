@@ -239,7 +239,7 @@ fn deliver_needs_a_message_and_somebody_who_may_have_it() {
 }
 
 #[test]
-fn a_session_that_says_nothing_leaves_the_delivery_with_relay() {
+fn a_session_that_says_nothing_has_failed_to_answer() {
     let lab = Lab::pair();
     let bob = lab.attach("bob", &Kind::able());
     let mut call = begin_deliver(&lab, "key", to_bob(note(&lab)));
@@ -249,7 +249,13 @@ fn a_session_that_says_nothing_leaves_the_delivery_with_relay() {
     lab.pass(1);
     let told = call.end().unwrap();
     assert_eq!(lab.state(delivery_of(&told)), DeliveryState::Pending);
-    assert_eq!(held(&told), Value::Null);
+    let MessageReceipt::Failed(told) = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (told.reason.as_str(), told.retryable),
+        ("no_receipt", Some(true))
+    );
 }
 
 /// A delivery that has failed.
