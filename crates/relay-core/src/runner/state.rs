@@ -12,6 +12,7 @@ use relay_protocol::ids::{ControlId, SessionId, WorkspaceId};
 use relay_protocol::policy::Policy;
 use relay_protocol::socket::ControlFrame;
 use relay_protocol::time::Timestamp;
+use tokio::sync::oneshot;
 
 use super::control::{Control, Recalling};
 use super::desk::{Desk, Live, Mono, Out, Waiting};
@@ -100,6 +101,8 @@ pub(super) struct Advancing {
     pub(super) position: Position,
     pub(super) step: Step,
     pub(super) decisions: Vec<DeliveryDecision>,
+    /// Who wanted the delivery back and hears how that went.
+    pub(super) callers: Vec<oneshot::Sender<Result<()>>>,
 }
 
 /// An offer on its way to a link.
@@ -481,6 +484,7 @@ impl State {
             position,
             step,
             decisions,
+            callers: Vec::new(),
         })));
     }
 
@@ -689,19 +693,23 @@ impl State {
         }
         for (position, offer, decisions) in returned {
             let offer = Some(Box::new(offer));
-            let step = match self.recalls.remove(&position) {
-                Some(recalling) => self.recall_unanswered(recalling, offer),
-                None => Step::Returned {
-                    offer,
-                    session,
-                    cause,
-                },
+            let (step, callers) = match self.recalls.remove(&position) {
+                Some(recalling) => recalling.into_step(Recall::Unanswered(offer)),
+                None => {
+                    let step = Step::Returned {
+                        offer,
+                        session,
+                        cause,
+                    };
+                    (step, Vec::new())
+                }
             };
             self.commands.push(Command::Advance(Box::new(Advancing {
                 agent,
                 position,
                 step,
                 decisions,
+                callers,
             })));
         }
     }
@@ -841,6 +849,7 @@ impl State {
                 position,
                 step: Step::NoReceipt { offer },
                 decisions,
+                callers: Vec::new(),
             })));
         }
         if goes_offline {
@@ -880,10 +889,7 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
 
 /// Whether a delivery can be offered, or is.
 fn is_open(row: &DeliveryRow) -> bool {
-    matches!(
-        row.state,
-        DeliveryState::Pending | DeliveryState::Deferred
-    )
+    matches!(row.state, DeliveryState::Pending | DeliveryState::Deferred)
 }
 
 /// Puts a changed delivery where it belongs.
@@ -918,6 +924,6 @@ fn place(desk: &mut Desk, row: DeliveryRow) {
         }
     } else {
         desk.shelf.put(lane, position, waiting);
-        desk.unexplained.insert(position);
     }
+    desk.unexplained.insert(position);
 }
