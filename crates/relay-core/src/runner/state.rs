@@ -330,24 +330,7 @@ impl State {
             return;
         };
         match page {
-            Ok(page) => {
-                desk.unfinished = page.total;
-                let out: HashSet<Position> = desk
-                    .sessions
-                    .values()
-                    .flat_map(|live| live.out.keys().copied())
-                    .collect();
-                let stepping = &self.stepping;
-                let unexplained = &mut desk.unexplained;
-                let rows = page.rows.into_iter().map(|row| {
-                    unexplained.insert(row.position);
-                    (Lane::of(&row), row.position, Waiting::new(row))
-                });
-                desk.shelf
-                    .finish_refill(rows, page.complete, page.total as usize, |position| {
-                        out.contains(&position) || stepping.contains_key(&position)
-                    });
-            }
+            Ok(page) => install(desk, page, &self.stepping),
             Err(_) => {
                 desk.shelf.abandon_refill();
                 self.stall(agent, times);
@@ -885,6 +868,29 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
             live.settled(now);
         }
     }
+}
+
+/// Puts what was read onto the shelf. What was decided about a delivery before stays with it.
+fn install(desk: &mut Desk, page: WaitingPage, stepping: &HashMap<Position, bool>) {
+    desk.unfinished = page.total;
+    let lives = desk.sessions.values();
+    let out: HashSet<Position> = lives.flat_map(|live| live.out.keys().copied()).collect();
+    let decided = desk.shelf.iter();
+    let decided = decided.map(|(position, waiting)| (position, waiting.decisions.clone()));
+    let mut decided: HashMap<Position, Vec<DeliveryDecision>> = decided.collect();
+    let unexplained = &mut desk.unexplained;
+    let rows = page.rows.into_iter().map(|row| {
+        let position = row.position;
+        unexplained.insert(position);
+        let mut waiting = Waiting::new(row);
+        waiting.decisions = decided.remove(&position).unwrap_or_default();
+        (Lane::of(&waiting.row), position, waiting)
+    });
+    let total = page.total as usize;
+    desk.shelf
+        .finish_refill(rows, page.complete, total, |position| {
+            out.contains(&position) || stepping.contains_key(&position)
+        });
 }
 
 /// Whether a delivery can be offered, or is.
