@@ -12,7 +12,7 @@ use relay_protocol::delivery::DeliveryState;
 use relay_protocol::status::AgentStatus;
 
 use crate::backstage::{accepted, delivered, status};
-use crate::support::{SqliteWorld, poll, target};
+use crate::support::{SqliteWorld, target};
 use relay_core::store::ReportKind;
 
 /// Writes down in short what it learns.
