@@ -272,6 +272,8 @@ impl Harness {
     fn accepts(&mut self, context: &MessageContext, retryable: Option<bool>) -> Vec<Up> {
         let (id, epoch) = (context.id, context.epoch());
         self.held.insert(id, HeldItem { epoch });
+        // It has it anew, whatever becomes of what it held when it asked to attach.
+        self.at_risk.remove(&id);
         let accepted = AcceptedReceipt {
             delivery_id: id,
             retryable,
