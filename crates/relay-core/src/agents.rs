@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// An agent may change itself; the workspace key may change all.
-    fn require_agent_or_key(&self, caller: &Caller, name: &str) -> Result<()> {
+    pub(crate) fn require_agent_or_key(&self, caller: &Caller, name: &str) -> Result<()> {
         match caller.agent() {
             Ok(agent) if names::fold(&agent.name) == names::fold(bare(name)) => Ok(()),
             _ => caller.require_workspace_key().map(drop),

@@ -116,6 +116,7 @@ impl Engine {
             name,
             data,
             at,
+            keep: false,
         })
     }
 }

@@ -125,12 +125,17 @@ pub(crate) fn make_token(
     random: &dyn Random,
     at: Timestamp,
 ) -> (String, NewToken) {
-    let mut secret = [0; TOKEN_BYTES];
-    random.fill(&mut secret);
-    let token = format!("{}{}", prefix(kind), URL_SAFE_NO_PAD.encode(secret));
+    let token = secret(prefix(kind), random);
     let hash = hash_token(&token);
     let id = TokenId::new(at, random.bits());
     (token, NewToken { id, hash, at })
+}
+
+/// A secret that nobody can guess.
+pub(crate) fn secret(prefix: &str, random: &dyn Random) -> String {
+    let mut secret = [0; TOKEN_BYTES];
+    random.fill(&mut secret);
+    format!("{prefix}{}", URL_SAFE_NO_PAD.encode(secret))
 }
 
 /// The form in which credentials are stored. A look-up by it tells nothing of the token through time.

@@ -1,10 +1,13 @@
 //! The engine: checks a request, then makes one store call.
 //!
 //! The operations are in files by what users call them: `workspaces`, `agents`, `channels`, `messages`,
-//! `reading`, `attachments`, `events`, `audit`.
+//! `reading`, `attachments`, `sessions`, `deliveries`, `ingest`, `events`, `audit`.
 
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Poll;
+use std::time::Duration;
 
 use relay_protocol::limits::{PAGE_ITEMS, PAGE_ITEMS_DEFAULT};
 use relay_protocol::redact::Redactor;
@@ -13,6 +16,8 @@ use relay_protocol::time::Timestamp;
 use crate::caller::{Caller, hash_token};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::ingest::Ingest;
+use crate::runner::Runner;
 use crate::store::{PageRequest, Store, WorkspaceRow};
 
 /// Everything that can be asked of Relay, in one process.
@@ -20,6 +25,8 @@ pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
     pub(crate) redactor: Redactor,
+    pub(crate) runner: Arc<Runner>,
+    pub(crate) ingest: Ingest,
     /// The newest known state of each workspace, so that a send need not read its policy.
     workspaces: RwLock<HashMap<u32, Arc<WorkspaceRow>>>,
 }
@@ -29,10 +36,37 @@ impl Engine {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, environment: Environment) -> Self {
         Self {
+            runner: Arc::new(Runner::new(store.clone(), environment.clone())),
+            ingest: Ingest::default(),
             store,
             environment,
             redactor: Redactor::new(),
             workspaces: RwLock::default(),
+        }
+    }
+
+    /// Begins to deliver: learns what a former process has left. Called once, before [`Engine::step`].
+    pub async fn start(&self) -> Result<()> {
+        self.runner.begin().await
+    }
+
+    /// Delivers everything that is due now; says how long nothing will be, unless something happens.
+    pub fn step(&self) -> Option<Duration> {
+        self.runner.step()
+    }
+
+    /// Delivers until the future is dropped. `sleep` waits for as long as it is told.
+    pub async fn run<S: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> S) -> Result<()> {
+        self.start().await?;
+        loop {
+            match self.step() {
+                None => self.runner.stirred().await,
+                Some(wait) => {
+                    let stirred = pin!(self.runner.stirred());
+                    let slept = pin!(sleep(wait));
+                    either(stirred, slept).await;
+                }
+            }
         }
     }
 
@@ -76,6 +110,19 @@ impl Engine {
             *known = workspace.clone();
         }
     }
+}
+
+/// Waits for the first of two.
+async fn either(a: Pin<&mut impl Future<Output = ()>>, b: Pin<&mut impl Future<Output = ()>>) {
+    let (mut a, mut b) = (a, b);
+    std::future::poll_fn(|context| {
+        if a.as_mut().poll(context).is_ready() || b.as_mut().poll(context).is_ready() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// Which part of a list is wanted.

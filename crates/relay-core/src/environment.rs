@@ -1,7 +1,8 @@
 //! Time and randomness, which the engine gets from outside so that tests control them.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use relay_protocol::time::Timestamp;
 
@@ -9,6 +10,9 @@ use relay_protocol::time::Timestamp;
 pub trait Clock: Send + Sync {
     /// The wall clock's time.
     fn now(&self) -> Timestamp;
+
+    /// Time that only goes forward, since any moment that stays the same.
+    fn monotonic(&self) -> Duration;
 }
 
 /// Makes bits that nobody can foresee.
@@ -54,6 +58,11 @@ impl Clock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
     }
 }
 

@@ -1,10 +1,16 @@
 //! Everything that can go wrong in the engine, and the one place where it becomes a problem object.
 
-use relay_protocol::ids::{AttachmentId, ConversationId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::delivery::DeliveryState;
+use relay_protocol::delivery_state::IllegalDeliveryTransition;
+use relay_protocol::ids::{
+    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+};
 use relay_protocol::limits::NAME_CHARS;
 use relay_protocol::names::{NameError, RESERVED};
+use relay_protocol::negotiation::CapabilityMismatch;
 use relay_protocol::policy::PolicyError;
 use relay_protocol::problem::{ErrorCode, Problem};
+use relay_protocol::status::{AgentStatus, IllegalTransition};
 
 /// What the engine's operations return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -53,6 +59,40 @@ pub enum Error {
     /// No delivery has this id.
     #[error("no delivery has the id {0}")]
     UnknownDelivery(DeliveryId),
+    /// No session has this id.
+    #[error("no session has the id {0}")]
+    UnknownSession(SessionId),
+    /// No session that goes on has this resume token.
+    #[error("no session of this agent that goes on has this token; attach again without resume")]
+    CannotResume,
+    /// The session has ended.
+    #[error("the session {id} is {status}, which is final; attach a new one")]
+    SessionEnded {
+        /// The session.
+        id: SessionId,
+        /// How it ended.
+        status: AgentStatus,
+    },
+    /// A session's event skips numbers.
+    #[error("expected event {expected} of the session, found {found}; send those between first")]
+    EventGap {
+        /// The number that comes next.
+        expected: u64,
+        /// What was given.
+        found: u64,
+    },
+    /// No call of an action has this id.
+    #[error("no invocation has the id {0}")]
+    UnknownInvocation(InvocationId),
+    /// A delivery can't change like that.
+    #[error("{0}")]
+    Delivery(IllegalDeliveryTransition),
+    /// A session's status can't change like that.
+    #[error("{0}")]
+    Status(IllegalTransition),
+    /// The session can't do what is asked.
+    #[error("{0}")]
+    Capability(CapabilityMismatch),
     /// No attachment has this id.
     #[error("no attachment has the id {0}; uploads that no message uses are kept for a day")]
     UnknownAttachment(AttachmentId),
@@ -147,6 +187,9 @@ pub enum Error {
         /// The agent's name.
         name: String,
     },
+    /// Refused for a reason that is told in full.
+    #[error("{}", .0.detail)]
+    Refused(Box<Problem>),
     /// The store could not do it.
     #[error("{0}")]
     Storage(StorageError),
@@ -221,6 +264,15 @@ impl Error {
             Self::UnknownConversation(_) => ErrorCode::UnknownConversation,
             Self::UnknownMessage(_) => ErrorCode::UnknownMessage,
             Self::UnknownDelivery(_) => ErrorCode::UnknownDelivery,
+            Self::UnknownSession(_) | Self::CannotResume => ErrorCode::UnknownSession,
+            Self::SessionEnded { .. } | Self::Status(_) => ErrorCode::IllegalTransition,
+            Self::EventGap { .. } => ErrorCode::EventGap,
+            Self::UnknownInvocation(_) => ErrorCode::UnknownInvocation,
+            Self::Delivery(refused) => match refused.from {
+                DeliveryState::Delivered => ErrorCode::AlreadyDelivered,
+                _ => ErrorCode::IllegalTransition,
+            },
+            Self::Capability(_) => ErrorCode::CapabilityNotSupported,
             Self::UnknownAttachment(_) => ErrorCode::UnknownAttachment,
             Self::UnknownWorkspace(_) => ErrorCode::UnknownWorkspace,
             Self::NotAMember { .. } => ErrorCode::NotAMember,
@@ -237,6 +289,7 @@ impl Error {
             Self::Unauthorized => ErrorCode::Unauthorized,
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::AgentReleased { .. } => ErrorCode::AgentReleased,
+            Self::Refused(problem) => problem.code,
             Self::Storage(StorageError::Full) => ErrorCode::StorageFull,
             Self::Storage(StorageError::Corrupt(_)) => ErrorCode::StorageCorrupt,
             Self::Storage(_) => ErrorCode::StorageUnavailable,
@@ -248,6 +301,15 @@ impl Error {
     pub fn problem(&self) -> Problem {
         let mut problem = Problem::new(self.code(), self.to_string());
         match self {
+            Self::Refused(problem) => return (**problem).clone(),
+            Self::Delivery(refused) => return Problem::from(*refused),
+            Self::Status(refused) => return Problem::from(*refused),
+            Self::Capability(mismatch) => return Problem::from(mismatch.clone()),
+            Self::EventGap { expected, found } => {
+                problem.path = Some("n".to_owned());
+                problem.expected = Some(expected.to_string());
+                problem.found = Some(found.to_string());
+            }
             Self::UnknownAgent { nearest, .. } | Self::UnknownChannel { nearest, .. } => {
                 problem.suggestions = (!nearest.is_empty()).then(|| nearest.clone());
             }
@@ -311,6 +373,24 @@ fn name_comparison(error: &NameError) -> (Option<String>, Option<String>) {
         }
     };
     (Some(expected), Some(found))
+}
+
+impl From<IllegalDeliveryTransition> for Error {
+    fn from(refused: IllegalDeliveryTransition) -> Self {
+        Self::Delivery(refused)
+    }
+}
+
+impl From<IllegalTransition> for Error {
+    fn from(refused: IllegalTransition) -> Self {
+        Self::Status(refused)
+    }
+}
+
+impl From<CapabilityMismatch> for Error {
+    fn from(mismatch: CapabilityMismatch) -> Self {
+        Self::Capability(mismatch)
+    }
 }
 
 impl From<StorageError> for Error {

@@ -224,7 +224,7 @@ fn check_target(to: &SendTarget) -> Result<()> {
     }
 }
 
-fn check_deadline(deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
+pub(crate) fn check_deadline(deadline: Option<Timestamp>, now: Timestamp) -> Result<()> {
     match deadline {
         Some(deadline) if deadline <= now => Err(Error::Invalid {
             path: "deadline",
@@ -247,7 +247,10 @@ fn check_emoji(emoji: &str) -> Result<()> {
 }
 
 /// The key and the hash of the request that it stands for, as it came in.
-fn idempotency(key: Option<&str>, body: &impl serde::Serialize) -> Result<Option<(String, Hash)>> {
+pub(crate) fn idempotency(
+    key: Option<&str>,
+    body: &impl serde::Serialize,
+) -> Result<Option<(String, Hash)>> {
     let Some(key) = key else { return Ok(None) };
     if key.is_empty() {
         return Err(Error::Invalid {

@@ -4,7 +4,7 @@ use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, Reader, SearchHit, SearchQuery,
 };
-use relay_protocol::ids::{ConversationId, DeliveryId, MessageId};
+use relay_protocol::ids::{ConversationId, MessageId};
 use relay_protocol::limits::QUERY_BYTES;
 use relay_protocol::message::RelayMessageTarget;
 
@@ -12,8 +12,8 @@ use crate::agents::bare;
 use crate::caller::Caller;
 use crate::channels::without_hash;
 use crate::engine::{Engine, PageQuery, within};
-use crate::error::{Error, Result};
-use crate::store::{DeliveryRow, Place, ReadMark, Search};
+use crate::error::{Error, Result, StorageError};
+use crate::store::{Place, ReadMark, Search};
 
 impl Engine {
     /// One message with its reactions.
@@ -64,11 +64,6 @@ impl Engine {
         self.store.deliveries(caller.viewer()?, id).await
     }
 
-    /// One delivery.
-    pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<DeliveryRow> {
-        self.store.delivery(caller.viewer()?, id).await
-    }
-
     /// Marks a message, and all before it in the same place, as read by the calling agent.
     pub async fn mark_read(&self, caller: &Caller, message: MessageId) -> Result<()> {
         self.mark(caller, vec![message]).await
@@ -110,14 +105,21 @@ impl Engine {
     async fn mark(&self, caller: &Caller, messages: Vec<MessageId>) -> Result<()> {
         let agent = caller.agent()?;
         let (workspace_no, reader) = (agent.workspace_no, agent.no);
-        self.store
-            .mark_read(ReadMark {
-                workspace_no,
-                reader,
-                messages,
-                at: self.now(),
-            })
-            .await
+        // What is read here is settled; nothing of it may be offered meanwhile.
+        let (hold, offered) = self.runner.hold(reader);
+        let mark = ReadMark {
+            workspace_no,
+            reader,
+            messages,
+            offered,
+            at: self.now(),
+        };
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.store.mark_read(mark).then(move |result| {
+            drop(hold);
+            let _ = tell.send(result);
+        });
+        told.await.unwrap_or(Err(StorageError::Closed.into()))
     }
 
     /// The calling agent's conversations, the most recent first.

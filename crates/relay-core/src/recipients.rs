@@ -29,7 +29,7 @@ pub fn decide_recipients(audience: Audience<'_>) -> Vec<(AgentNo, DeliveryReason
         .copied()
         .filter(|&agent| Some(agent) != audience.author)
         .filter(|agent| everybody || takes_part(audience, *agent))
-        .map(|agent| (agent, reason(audience, agent)))
+        .map(|agent| (agent, decide_reason(audience, agent)))
         .collect()
 }
 
@@ -40,7 +40,9 @@ fn takes_part(audience: Audience<'_>, agent: AgentNo) -> bool {
             .is_some_and(|participants| participants.contains(&agent))
 }
 
-fn reason(audience: Audience<'_>, agent: AgentNo) -> DeliveryReason {
+/// Why a message reaches an agent.
+#[must_use]
+pub fn decide_reason(audience: Audience<'_>, agent: AgentNo) -> DeliveryReason {
     if audience.mentioned.contains(&agent) {
         DeliveryReason::Mention
     } else if audience.thread.is_some() {

@@ -24,6 +24,12 @@ pub struct Delivery {
     pub agent: String,
     /// Where it stands.
     pub state: DeliveryState,
+    /// Why it reaches the agent.
+    pub reason: DeliveryReason,
+    /// What comes first.
+    pub priority: Priority,
+    /// Whether another boundary, or a line instead of an image, will do.
+    pub allow_downgrade: bool,
     /// The mode that was asked for; absent: the first safe boundary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_mode: Option<DeliveryMode>,
@@ -74,6 +80,8 @@ literals! {
         Hold = "hold",
         /// It waits until a given time.
         Defer = "defer",
+        /// It waits again: its time came, it was taken back, flushed or retried.
+        Reopen = "reopen",
         /// It ends as failed.
         Fail = "fail",
         /// It ends as cancelled.
@@ -109,7 +117,7 @@ pub struct DeliveryDecision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliveryAttempt {
-    /// Which offer, counted from 1 over all generations.
+    /// Which offer; later ones are greater.
     pub epoch: u64,
     /// The generation it belongs to.
     pub generation: u32,

@@ -44,6 +44,8 @@ pub const QUERY_BYTES: usize = 1024;
 pub const UNREAD_COUNTED: usize = 1_000;
 /// Most deliveries that wait for one agent, unless the workspace's policy says less.
 pub const PENDING_DELIVERIES_PER_AGENT: u32 = 10_000;
+/// Most entries that are kept of what happened to one delivery: the first and the newest.
+pub const DELIVERY_HISTORY_ENTRIES: usize = 200;
 /// Most bytes of one frame on the socket.
 pub const SOCKET_FRAME_BYTES: usize = 1024 * 1024;
 /// How long a replaced token keeps working.
@@ -72,6 +74,10 @@ pub const EVENTS_PER_BATCH: usize = 256;
 pub const BOUNDARY_DELIVERIES: u32 = 20;
 /// Most bytes of text that one boundary call gets.
 pub const BOUNDARY_BYTES: u32 = 32 * 1024;
+/// Most deliveries that one flush lets go.
+pub const FLUSHED_AT_ONCE: usize = 1_000;
+/// Most bytes of the name of a session's harness.
+pub const HARNESS_BYTES: usize = 255;
 /// Most subscriptions of one connection.
 pub const SUBSCRIPTIONS_PER_CONNECTION: usize = 256;
 /// How long a connection may stay without `hello` when its credential is not in a header.

@@ -162,6 +162,8 @@ literals! {
         IllegalTransition = "illegal_transition",
         /// The message was seen before it could be called back.
         AlreadyDelivered = "already_delivered",
+        /// The session has no link or did not answer.
+        SessionUnreachable = "session_unreachable",
         /// The store can't write at the moment.
         StorageUnavailable = "storage_unavailable",
         /// The disk is full.
@@ -216,6 +218,7 @@ impl ErrorCode {
             Self::UnsupportedOperation => (501, "Not supported", false),
             Self::IllegalTransition => (409, "Not possible in this state", false),
             Self::AlreadyDelivered => (409, "Already delivered", false),
+            Self::SessionUnreachable => (503, "The session can't be reached", true),
             Self::StorageUnavailable => (503, "The store can't write at the moment", true),
             Self::StorageFull => (507, "The disk is full", true),
             Self::StorageCorrupt => (500, "The stored data is damaged", false),

@@ -91,6 +91,8 @@ pub struct Attached {
     pub negotiated: Negotiated,
     /// Deliveries that the session still owns.
     pub keep: Vec<DeliveryId>,
+    /// The number of the last event that is stored.
+    pub acked: u64,
     /// What signs the calls of a webhook link, when the session brought none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook_secret: Option<String>,

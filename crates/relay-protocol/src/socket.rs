@@ -350,9 +350,22 @@ pub struct ControlFrame {
     #[serde(rename = "as")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub as_agent: Option<String>,
+    /// The session that a fork makes, and how it attaches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fork: Option<ForkGrant>,
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// What a fork needs to attach by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForkGrant {
+    /// The session.
+    pub session_id: SessionId,
+    /// The token for `resume` of its `attach`.
+    pub resume_token: String,
 }
 
 /// Session events up to a number are stored.

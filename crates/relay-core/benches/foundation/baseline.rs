@@ -50,8 +50,8 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
     connection
         .prepare_cached(
             "INSERT INTO messages (position, at, room, author, author_name, parent, parent_at, thread,
-                                   recipients, text, extra, version)
-             VALUES (?1, ?2, ?3, ?4, NULL, NULL, NULL, NULL, 1, ?5, NULL, 1)",
+                                   depth, recipients, text, extra, version)
+             VALUES (?1, ?2, ?3, ?4, NULL, NULL, NULL, NULL, 0, 1, ?5, NULL, 1)",
         )
         .unwrap()
         .execute(params![position, at, room, number % 64, text(number as usize)])
@@ -63,9 +63,9 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
         .unwrap();
     connection
         .prepare_cached(
-            "INSERT INTO deliveries (position, message, agent, state, mode, allow_downgrade,
-                                     priority, reason, deadline, generation, error)
-             VALUES (?1, ?2, ?3, 0, NULL, 0, 0, 2, ?4, 1, NULL)",
+            "INSERT INTO deliveries (position, message, agent, state, flags, priority, reason,
+                                     deadline, generation, attempts, history)
+             VALUES (?1, ?2, ?3, 0, 0, 0, 2, ?4, 1, 0, 0)",
         )
         .unwrap()
         .execute(params![
@@ -76,9 +76,11 @@ fn insert(connection: &Connection, number: i64, receivers: i64) {
         ])
         .unwrap();
     connection
-        .prepare_cached("INSERT INTO waiting (agent, position) VALUES (?1, ?2)")
+        .prepare_cached(
+            "INSERT INTO waiting (agent, lane, position, room, message) VALUES (?1, 1, ?2, ?3, ?4)",
+        )
         .unwrap()
-        .execute([number % receivers, position + 2])
+        .execute([number % receivers, position + 2, room, position])
         .unwrap();
     connection
         .prepare_cached(

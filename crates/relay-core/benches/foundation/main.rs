@@ -1,7 +1,7 @@
 //! What durable messaging costs in process, beside the same rows written by hand in the same run.
 //!
 //! `cargo bench -p relay-core --bench foundation` runs all of it; names of parts as arguments
-//! (`sends`, `redaction`, `growth`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
+//! (`sends`, `deliveries`, `redaction`, `growth`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +9,7 @@
 )]
 
 mod baseline;
+mod deliveries;
 mod growth;
 mod measure;
 mod redaction;
@@ -55,6 +56,9 @@ fn main() {
     measure::disk(out);
     if wanted("sends") {
         sends::run(out, effort);
+    }
+    if wanted("deliveries") {
+        deliveries::run(out, effort);
     }
     if wanted("redaction") {
         redaction::run(out, effort);

@@ -9,6 +9,7 @@ use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_protocol::api::messages::{SendMessage, SendTarget};
 use relay_protocol::api::workspace::RegisterAgent;
+use relay_protocol::policy::{PolicyPatch, RunawayPolicy};
 use tempfile::TempDir;
 
 /// Bytes of text in a message.
@@ -34,15 +35,23 @@ pub(crate) fn directory() -> TempDir {
 /// Opens the database in a directory.
 pub(crate) fn open(directory: &Path) -> Engine {
     let environment = Environment::system();
+    Engine::new(open_store(directory), environment)
+}
+
+pub(crate) fn open_store(directory: &Path) -> Arc<SqliteStore> {
     let options = SqliteOptions::new(directory.join("relay.db"));
-    let store = SqliteStore::open(&options, environment.random.clone()).unwrap();
-    Engine::new(Arc::new(store), environment)
+    let random = Environment::system().random;
+    Arc::new(SqliteStore::open(&options, random).unwrap())
 }
 
 impl World {
     /// A new workspace with so many agents of each kind.
     pub(crate) async fn create(directory: &Path, senders: usize, receivers: usize) -> Self {
-        let engine = Arc::new(open(directory));
+        Self::over(Arc::new(open(directory)), senders, receivers).await
+    }
+
+    /// A new workspace with so many agents of each kind, in an engine that is there.
+    pub(crate) async fn over(engine: Arc<Engine>, senders: usize, receivers: usize) -> Self {
         let created = engine
             .create_workspace(&Caller::process_owner(), "bench")
             .await
@@ -55,6 +64,7 @@ impl World {
             key,
             first: AtomicUsize::new(0),
         };
+        world.lift_pace().await;
         for number in 0..senders {
             let sender = world.register(format!("sender-{number}")).await;
             world.senders.push(sender);
@@ -65,6 +75,19 @@ impl World {
             world.receivers.push(name);
         }
         world
+    }
+
+    /// Lets everybody send as fast as they can: what would be held back costs more.
+    async fn lift_pace(&self) {
+        let patch = PolicyPatch {
+            sender_per_minute: Some(1_000_000),
+            runaway: Some(RunawayPolicy {
+                per_minute: 100_000,
+                depth: 10_000,
+            }),
+            ..PolicyPatch::default()
+        };
+        self.engine.update_policy(&self.key, patch).await.unwrap();
     }
 
     async fn register(&self, name: String) -> Caller {

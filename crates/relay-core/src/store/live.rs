@@ -5,7 +5,7 @@
 //! So a slow one costs nothing, and a lost announcement delays nobody for good: the store is the truth.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use relay_protocol::event::{DeliveryCreated, LoggedEvent, MessageEvent, RelayEvent};
 use relay_protocol::ids::WorkspaceId;
@@ -14,8 +14,9 @@ use relay_protocol::time::Timestamp;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use super::news::{News, Observer};
 use super::position::{Position, id_at};
-use super::records::{RoomKind, SendRecord, events_before_deliveries};
+use super::records::{RoomKind, SendRecord};
 
 /// Most bytes of message text that a topic keeps in memory.
 pub const LIVE_BYTES: usize = 16 * 1024 * 1024;
@@ -157,27 +158,25 @@ fn send_events(record: &SendRecord) -> Vec<RelayEvent> {
         }
         RoomKind::Channel | RoomKind::Notice => {}
     }
-    let first = record.position.plus(events_before_deliveries(
-        &record.room,
-        record.parent.is_some(),
-    ));
-    events.extend((0..).zip(&record.recipients).map(|(at, (agent, _))| {
+    let first = record.first_delivery();
+    events.extend((0..).zip(&record.recipients).map(|(at, recipient)| {
         RelayEvent::DeliveryCreated(DeliveryCreated {
             delivery_id: id_at(record.workspace, first.plus(at), record.at),
             message_id: Some(message.id),
             message: message.clone(),
-            agent: agent.lasting_identity(),
-            agent_id: Some(agent.id),
+            agent: recipient.agent.lasting_identity(),
+            agent_id: Some(recipient.agent.id),
             mode: record.mode,
         })
     }));
     events
 }
 
-/// The topics of all workspaces.
+/// The topics of all workspaces, and who else learns of commits.
 #[derive(Default)]
 pub struct Hub {
     topics: Mutex<HashMap<u32, Arc<Topic>>>,
+    observer: Mutex<Option<Arc<dyn Observer>>>,
 }
 
 /// One workspace's newest entries.
@@ -212,6 +211,23 @@ impl Hub {
             .entry(workspace_no)
             .or_insert_with(|| Arc::new(Topic::new()))
             .clone()
+    }
+
+    /// Tells an observer of every commit from now on, in place of the one before.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        *self.observer() = Some(observer);
+    }
+
+    /// Hands the observer what a commit brought.
+    pub fn tell(&self, news: Vec<News>) {
+        let observer = self.observer().clone();
+        if let Some(observer) = observer.filter(|_| !news.is_empty()) {
+            observer.learn(news);
+        }
+    }
+
+    fn observer(&self) -> MutexGuard<'_, Option<Arc<dyn Observer>>> {
+        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Announces committed entries, in order.

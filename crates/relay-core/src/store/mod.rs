@@ -5,11 +5,14 @@
 //! is in the channel) is decided inside the store's call, so that no other change can come between.
 
 pub mod chain;
+pub mod delivery_requests;
 pub mod live;
+pub mod news;
 pub mod position;
 pub mod records;
 pub mod reply;
 pub mod requests;
+pub mod session_requests;
 pub mod sqlite;
 
 use std::path::Path;
@@ -22,20 +25,31 @@ use relay_protocol::api::messages::{
 };
 use relay_protocol::api::workspace::ChannelMember;
 use relay_protocol::channel::Channel;
-use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
+use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
 use relay_protocol::message::RelayMessage;
+use relay_protocol::time::Timestamp;
 
 use self::chain::Hash;
+pub use self::delivery_requests::{
+    Advance, Advanced, DeliverTo, DeliveryFilter, DeliveryStory, DueNow, FlushRequest, NewDelivery,
+    WaitingPage, WaitingQuery,
+};
 use self::live::{Hub, StoredEvent};
+pub use self::news::{DeliveryMoved, News, Observer};
+pub use self::position::Position;
 pub use self::records::{
-    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow,
-    RoomKind, RoomNo, RoomRow, SendRecord, WorkspaceRow,
+    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, Holder,
+    Recipient, RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
 };
 pub use self::reply::Reply;
 pub use self::requests::{
     Author, ChannelChange, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
     NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Retention,
     Search, TokenRotation, Viewer, WorkspaceChange,
+};
+pub use self::session_requests::{
+    AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
+    SessionChange, SessionTurn,
 };
 
 /// Durable storage of workspaces.
@@ -46,6 +60,8 @@ pub trait Store: Send + Sync + 'static {
     fn update_workspace(&self, change: WorkspaceChange) -> Reply<Arc<WorkspaceRow>>;
     /// One workspace.
     fn workspace(&self, id: WorkspaceId) -> Reply<Option<Arc<WorkspaceRow>>>;
+    /// One workspace by its number, which must exist.
+    fn workspace_by_no(&self, no: u32) -> Reply<Arc<WorkspaceRow>>;
     /// Keeps the server's admin key, replacing an older one.
     fn set_admin_key(&self, token: NewToken) -> Reply<()>;
     /// What the credential with this hash may do.
@@ -61,6 +77,8 @@ pub trait Store: Send + Sync + 'static {
     fn release_agent(&self, release: requests::Release) -> Reply<()>;
     /// The agent with this name.
     fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>>;
+    /// One agent by its number, released or not.
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>>;
     /// All agents, by name.
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>>;
 
@@ -90,7 +108,8 @@ pub trait Store: Send + Sync + 'static {
     fn edit_message(&self, edit: MessageEdit) -> Reply<Arc<RelayMessage>>;
     /// Adds or removes a reaction.
     fn react(&self, request: ReactionRequest) -> Reply<Vec<Reaction>>;
-    /// Marks messages, and all before each of them in the same place, as read.
+    /// Marks messages, and all before each of them in the same place, as read. Deliveries of these to the
+    /// reader that no session has yet are settled: they were seen in the inbox.
     fn mark_read(&self, mark: ReadMark) -> Reply<()>;
     /// One message with its reactions.
     fn message(&self, viewer: Viewer, id: MessageId) -> Reply<MessageView>;
@@ -108,8 +127,55 @@ pub trait Store: Send + Sync + 'static {
     fn readers(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<Reader>>;
     /// How a message's deliveries stand.
     fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliverySummary>>;
-    /// One delivery.
-    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow>;
+    /// One delivery with all that happened to it, for its recipient, the author, or the workspace.
+    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryStory>;
+    /// Deliveries, newest first: those of an agent's own messages and those for it.
+    fn delivery_list(
+        &self,
+        viewer: Viewer,
+        filter: DeliveryFilter,
+        page: PageRequest,
+    ) -> Reply<Page<DeliveryStory>>;
+    /// Makes a delivery of a message that was sent before. One that is not finished is found, not made.
+    fn deliver(&self, new: NewDelivery) -> Reply<DeliveryRow>;
+    /// Takes one step of a delivery. See [`crate::delivery::apply`].
+    fn advance(&self, advance: Advance) -> Reply<Advanced>;
+    /// Lets waiting deliveries go at any moment, oldest first; answers with all that are meant.
+    fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>>;
+    /// What waits for an agent.
+    fn waiting(&self, query: WaitingQuery) -> Reply<WaitingPage>;
+    /// What waits for one session only, oldest first.
+    fn addressed_to(&self, session: SessionNo) -> Reply<Vec<DeliveryRow>>;
+    /// Unfinished deliveries whose deadline, or the time until which they wait, has come.
+    fn due(&self, now: Timestamp, limit: usize) -> Reply<DueNow>;
+    /// A message as it is now, for whoever delivers it.
+    fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>>;
+
+    /// Begins a new run of the runner; answers with its number, greater than all before.
+    fn begin_run(&self) -> Reply<u64>;
+    /// Makes a session, or lets one go on.
+    fn attach_session(&self, new: NewSession) -> Reply<AttachedSession>;
+    /// What a session accepted and still answers for.
+    fn held_by(&self, session: SessionNo) -> Reply<Vec<DeliveryId>>;
+    /// Makes a session from another one. It is `starting` until it attaches.
+    fn fork_session(&self, new: NewFork) -> Reply<Arc<SessionRow>>;
+    /// Changes a session; what an ended one held waits again.
+    fn change_session(&self, change: SessionChange) -> Reply<Arc<SessionRow>>;
+    /// Takes back what a session accepted, because its link was gone for too long; says how many.
+    fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> Reply<u32>;
+    /// Stores reports of a session: all of them or none.
+    fn report(&self, report: Report) -> Reply<Reported>;
+    /// One session, for its agent or the workspace.
+    fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>>;
+    /// Sessions, newest first, those of one agent or all.
+    fn sessions(
+        &self,
+        viewer: Viewer,
+        agent: Option<String>,
+        page: PageRequest,
+    ) -> Reply<Page<Arc<SessionRow>>>;
+    /// Sessions that have not ended, in the order of their numbers.
+    fn open_sessions(&self, after: SessionNo, limit: usize) -> Reply<Vec<Arc<SessionRow>>>;
     /// What an agent has not read, oldest first.
     fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox>;
     /// An agent's conversations, the most recent first.

@@ -4,22 +4,27 @@ use std::sync::{Arc, OnceLock};
 
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
 use relay_protocol::api::messages::{DeliverySummary, Notice};
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
+use relay_protocol::capability::AgentSessionCapabilities;
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::TokenKind;
 use relay_protocol::ids::{
-    AgentId, ChannelId, ConversationId, DeliveryId, MessageId, TokenId, WorkspaceId,
+    AgentId, ChannelId, ConversationId, DeliveryId, MessageId, SessionId, TokenId, WorkspaceId,
 };
+use relay_protocol::link::{LinkKind, WebhookLink};
 use relay_protocol::message::{
     AgentTarget, Attachment, AttachmentKind, ChannelTarget, ConversationTarget, MessageAuthor,
     RelayMessage, RelayMessageChannelRef, RelayMessageTarget,
 };
 use relay_protocol::policy::Policy;
 use relay_protocol::problem::Problem;
+use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::position::{Position, id_at};
+use crate::delivery::lane::Ask;
+use crate::delivery::pace::Brake;
 
 /// An agent's number in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,6 +205,15 @@ pub struct Extra {
     pub metadata: Option<Metadata>,
 }
 
+impl Extra {
+    /// Whether there is an image among the content.
+    #[must_use]
+    pub fn has_image(&self) -> bool {
+        let mut kinds = self.attachments.iter().map(|attachment| attachment.kind);
+        kinds.any(|kind| kind == AttachmentKind::Image)
+    }
+}
+
 /// What a stored message consists of.
 pub struct MessageParts<'a> {
     /// The workspace.
@@ -249,8 +263,30 @@ impl MessageParts<'_> {
     }
 }
 
-/// Somebody who gets a message, and why the delivery failed if it did at once.
-pub type Recipient = (Arc<AgentRow>, Option<Box<Problem>>);
+/// Somebody who gets a message.
+#[derive(Clone, Debug)]
+pub struct Recipient {
+    /// Who.
+    pub agent: Arc<AgentRow>,
+    /// Why it reaches the agent.
+    pub reason: DeliveryReason,
+    /// Why the delivery failed at once, if it did.
+    pub problem: Option<Box<Problem>>,
+    /// What holds the delivery back, if something does.
+    pub brake: Option<Brake>,
+}
+
+impl Recipient {
+    /// Where the delivery stands when the send is stored.
+    #[must_use]
+    pub const fn state(&self) -> DeliveryState {
+        match (&self.problem, &self.brake) {
+            (Some(_), _) => DeliveryState::Failed,
+            (None, Some(_)) => DeliveryState::Deferred,
+            (None, None) => DeliveryState::Pending,
+        }
+    }
+}
 
 /// The author of a send.
 pub enum Sender {
@@ -289,6 +325,12 @@ pub struct SendRecord {
     pub extra: Extra,
     /// The mode that was asked for.
     pub mode: Option<DeliveryMode>,
+    /// Whether another boundary will do.
+    pub allow_downgrade: bool,
+    /// What comes first.
+    pub priority: Priority,
+    /// When it is of no use any more.
+    pub deadline: Timestamp,
     /// The recipients, in the order of their deliveries.
     pub recipients: Vec<Recipient>,
     /// What the sender should know.
@@ -319,29 +361,67 @@ impl SendRecord {
         })
     }
 
+    /// The place of its first delivery.
+    #[must_use]
+    pub fn first_delivery(&self) -> Position {
+        let before = events_before_deliveries(&self.room, self.parent.is_some());
+        self.position.plus(before)
+    }
+
     /// How the deliveries stood when the send was stored.
     #[must_use]
     pub fn deliveries(&self) -> Vec<DeliverySummary> {
         if let Some(first) = &self.replayed {
             return first.clone();
         }
-        let first = self
-            .position
-            .plus(events_before_deliveries(&self.room, self.parent.is_some()));
+        let first = self.first_delivery();
         (0..)
             .zip(&self.recipients)
-            .map(|(at, (agent, problem))| DeliverySummary {
+            .map(|(at, recipient)| DeliverySummary {
                 delivery_id: id_at(self.workspace, first.plus(at), self.at),
-                agent: agent.name.clone(),
-                state: if problem.is_some() {
-                    DeliveryState::Failed
-                } else {
-                    DeliveryState::Pending
-                },
+                agent: recipient.agent.name.clone(),
+                state: recipient.state(),
                 mode: self.mode,
-                error: problem.clone(),
+                error: recipient.problem.clone(),
             })
             .collect()
+    }
+
+    /// The deliveries that are not finished, as they were stored.
+    pub fn rows(&self) -> impl Iterator<Item = DeliveryRow> {
+        let first = self.first_delivery();
+        (0..)
+            .zip(&self.recipients)
+            .filter(|(_, recipient)| recipient.problem.is_none())
+            .map(move |(at, recipient)| self.row(first.plus(at), recipient))
+    }
+
+    /// A recipient's delivery.
+    pub(super) fn row(&self, position: Position, recipient: &Recipient) -> DeliveryRow {
+        DeliveryRow {
+            position,
+            at: self.at,
+            message: self.position,
+            agent: recipient.agent.no,
+            state: recipient.state(),
+            mode: self.mode,
+            used_mode: None,
+            allow_downgrade: self.allow_downgrade,
+            image: self.extra.has_image(),
+            flushed: false,
+            redelivered: false,
+            after_accept: false,
+            priority: self.priority,
+            reason: recipient.reason,
+            deadline: self.deadline,
+            generation: 1,
+            attempts: 0,
+            not_before: recipient.brake.map(|brake| brake.until),
+            only_session: None,
+            holder: None,
+            surfaced: recipient.problem.as_ref().map(|_| Surfaced::No),
+            error: recipient.problem.clone(),
+        }
     }
 }
 
@@ -354,18 +434,30 @@ pub const fn events_before_deliveries(room: &RoomRow, is_reply: bool) -> u64 {
 /// A delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeliveryRow {
-    /// Its id.
-    pub id: DeliveryId,
-    /// The message it carries.
-    pub message_id: MessageId,
+    /// Its place.
+    pub position: Position,
+    /// When it was created, which its id says, too.
+    pub at: Timestamp,
+    /// The place of the message it carries.
+    pub message: Position,
     /// For whom.
-    pub agent: AgentIdentity,
+    pub agent: AgentNo,
     /// Where it stands.
     pub state: DeliveryState,
     /// The mode that was asked for.
     pub mode: Option<DeliveryMode>,
+    /// The mode of the last offer.
+    pub used_mode: Option<DeliveryMode>,
     /// Whether another boundary will do.
     pub allow_downgrade: bool,
+    /// Whether the message has an image.
+    pub image: bool,
+    /// Whether somebody has let it go at any moment.
+    pub flushed: bool,
+    /// Whether a session may have seen it although it said nothing.
+    pub redelivered: bool,
+    /// Whether it was taken back from a session that had accepted it, and not settled since.
+    pub after_accept: bool,
     /// What comes first.
     pub priority: Priority,
     /// Why it reaches the agent.
@@ -374,6 +466,103 @@ pub struct DeliveryRow {
     pub deadline: Timestamp,
     /// One more for each explicit retry.
     pub generation: u32,
+    /// Attempts that were used up in this generation.
+    pub attempts: u32,
+    /// Until when it waits: deferred, or between two attempts.
+    pub not_before: Option<Timestamp>,
+    /// The only session that may get it.
+    pub only_session: Option<SessionNo>,
+    /// Who holds it, while it is accepted.
+    pub holder: Option<Holder>,
+    /// Whether it may have been seen although it did not end as delivered.
+    pub surfaced: Option<Surfaced>,
+    /// Why it failed.
+    pub error: Option<Box<Problem>>,
+}
+
+impl DeliveryRow {
+    /// What it asks of a session.
+    #[must_use]
+    pub const fn ask(&self) -> Ask {
+        Ask {
+            mode: self.mode,
+            allow_downgrade: self.allow_downgrade,
+            image: self.image,
+            flushed: self.flushed,
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self, workspace: WorkspaceId) -> DeliveryId {
+        id_at(workspace, self.position, self.at)
+    }
+}
+
+/// A session that has accepted a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The session.
+    pub session: SessionNo,
+    /// The offer it accepted.
+    pub epoch: u64,
+    /// False when it said that the delivery is not to be offered again.
+    pub retryable: bool,
+}
+
+/// A session's number in the database; later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNo(pub i64);
+
+/// A session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRow {
+    /// Its number in the database.
+    pub no: SessionNo,
+    /// The workspace.
+    pub workspace_no: u32,
+    /// Its id.
+    pub id: SessionId,
+    /// The agent it is a body of.
+    pub agent: AgentNo,
+    /// What made it.
+    pub harness: String,
+    /// How the server reaches it.
+    pub link: LinkKind,
+    /// What a webhook link needs.
+    pub webhook: Option<WebhookLink>,
+    /// What it can do.
+    pub capabilities: AgentSessionCapabilities,
+    /// The states in which `on-idle` is open.
+    pub safe_states: Vec<AgentStatus>,
+    /// What it is doing.
+    pub status: AgentStatus,
+    /// What it was doing before it was paused or went offline.
+    pub status_before: Option<AgentStatus>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The session it was forked from.
+    pub parent: Option<SessionId>,
+    /// Whether it gets only what is addressed to it, as a fork does that has no agent of its own.
+    pub addressed_only: bool,
+    /// The number of its last stored event.
+    pub acked: u64,
+    /// When it attached.
+    pub created_at: Timestamp,
+    /// When it was last heard of.
+    pub seen_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl SessionRow {
+    /// Whether it can be its agent's current session: the newest such one is.
+    #[must_use]
+    pub fn can_be_current(&self) -> bool {
+        !self.addressed_only
+            && !self.status.is_terminal()
+            && !matches!(self.status, AgentStatus::Offline | AgentStatus::Releasing)
+    }
 }
 
 /// What a credential may do.

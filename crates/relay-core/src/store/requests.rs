@@ -14,6 +14,7 @@ use relay_protocol::policy::PolicyPatch;
 use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
+use super::position::Position;
 use super::records::AgentNo;
 use crate::error::Error;
 
@@ -244,6 +245,8 @@ pub struct NewAttachmentRow {
     pub data: Vec<u8>,
     /// When.
     pub at: Timestamp,
+    /// Whether it stays although no message uses it.
+    pub keep: bool,
 }
 
 impl NewAttachmentRow {
@@ -299,6 +302,8 @@ pub struct ReadMark {
     pub reader: AgentNo,
     /// The last ones, one for each place.
     pub messages: Vec<MessageId>,
+    /// Deliveries that a session is about to answer for itself.
+    pub offered: Vec<Position>,
     /// When.
     pub at: Timestamp,
 }

@@ -8,20 +8,25 @@ use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex};
 
+use relay_core::delivery::apply::Step;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
+use relay_core::store::{DeliverTo, NewDelivery, ReportKind, SessionRow, SessionTurn, Store as _};
 use relay_core::{Caller, Error, Followed, KeepSince, Result, Subscription, Upload};
 use relay_protocol::api::messages::{ReplyMessage, SendMessage};
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent, UpdateChannel};
-use relay_protocol::ids::{AttachmentId, MessageId};
+use relay_protocol::delivery::Priority;
+use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId};
 use relay_protocol::limits::UNUSED_ATTACHMENT_MS;
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::selector::Selector;
+use relay_protocol::status::AgentStatus;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 
+use crate::backstage::{Backstage, accepted, deferred, delivered, failed, session_id, status};
 use crate::support::{
     Dump, Past, START, SeededRandom, SqliteWorld, World, all, group, inline_text, named, poll,
     target,
@@ -63,6 +68,7 @@ async fn every_call_fails(template: &Template, change: &Change, failure: Failure
         let what = format!("{}, call {n}, {failure:?}: {error}", change.name);
         check_retryable(&error, &what);
         assert!(scene.state(n).await == before, "{what}: something changed");
+        assert_eq!(scene.sqlite.check_indexes().await, Ok(Vec::new()), "{what}");
         assert_eq!(
             scene.reopened().await.head().await,
             scene.world.head().await,
@@ -120,6 +126,7 @@ async fn every_row_fails(template: &Template, change: &Change) -> u64 {
         let after = scene.world.dump().await;
         check_neighbours(&before, &after, &what);
         assert_eq!(scene.quiet_tables(), quiet, "{what}");
+        assert_eq!(scene.sqlite.check_indexes().await, Ok(Vec::new()), "{what}");
         scene.was_told(&mut follower).await;
         let report = scene.world.engine.audit_verify(&scene.world.key).await;
         assert!(report.unwrap().is_intact(), "{what}");
@@ -277,11 +284,18 @@ struct Ids {
     dm: MessageId,
     upload: AttachmentId,
     posted_at: u64,
+    /// A delivery to bob that waits.
+    waiting: DeliveryId,
+    /// One that his session has accepted.
+    held: DeliveryId,
+    /// One that has failed.
+    failed: DeliveryId,
 }
 
 impl Template {
     async fn build() -> Self {
         let world = SqliteWorld::new().await;
+        world.lift_pace().await;
         let [alice, bob, carol, _dave] = world.agents(["alice", "bob", "carol", "dave"]).await;
         let [sam, _sue] = world.agents(["sam", "sue"]).await;
         world.channel(&alice, "dev", &["bob", "carol"]).await;
@@ -301,11 +315,15 @@ impl Template {
             .unwrap();
         let dm = world.send(&alice, "@bob", "psst").await;
         world.send(&world.key, "@bob", "notice").await;
+        let [held, failed] = with_a_session(&world, &alice).await;
         let ids = Ids {
             post: post.message_id,
             dm: dm.message_id,
             upload: stored.attachment_id,
             posted_at,
+            waiting: dm.deliveries[0].delivery_id,
+            held,
+            failed,
         };
         let past = world.past();
         let directory = TempDir::new().unwrap();
@@ -329,7 +347,11 @@ impl Template {
         change(&mut options);
         let sqlite = Arc::new(SqliteStore::open(&options, SeededRandom::new(5)).unwrap());
         let world = World::existing(sqlite.clone(), &self.past).await;
+        let behind = Backstage::new(sqlite.clone(), world.clock.clone(), &world.key);
+        let session = sqlite.session(behind.viewer(), session_id(BOBS));
         Scene {
+            session: session.await.unwrap(),
+            behind,
             alice: world.caller("alice"),
             bob: world.caller("bob"),
             dave: world.caller("dave"),
@@ -343,6 +365,23 @@ impl Template {
     }
 }
 
+/// Gives bob a session, a delivery that it holds and one that has failed.
+async fn with_a_session(world: &SqliteWorld, alice: &Caller) -> [DeliveryId; 2] {
+    let behind = world.behind();
+    let session = behind.attach("bob", BOBS).await;
+    let mut ids = Vec::new();
+    for receipt in [|id| accepted(id), |id| failed(id, false)] {
+        let sent = world.send(alice, "@bob", "take this").await;
+        let id = sent.deliveries[0].delivery_id;
+        behind.answer(&session, id, 1, receipt(id)).await.unwrap();
+        ids.push(id);
+    }
+    ids.try_into().unwrap()
+}
+
+/// The number of bob's session.
+const BOBS: u8 = 1;
+
 fn upload(text: &str) -> Upload {
     Upload {
         media_type: "text/plain".to_owned(),
@@ -354,6 +393,9 @@ fn upload(text: &str) -> Upload {
 /// One copy, opened.
 struct Scene {
     world: World,
+    behind: Backstage,
+    /// Bob's session.
+    session: Arc<SessionRow>,
     sqlite: Arc<SqliteStore>,
     alice: Caller,
     bob: Caller,
@@ -547,6 +589,47 @@ const CHANGES: &[Change] = changes! {
     };
     "mark read": |s| s.world.engine.mark_read(&s.bob, s.ids.dm);
     "take inbox": |s| s.world.engine.take_inbox(&s.bob, all());
+    "begin run": |s| s.sqlite.begin_run();
+    "attach": |s| s.sqlite.attach_session(s.behind.new_session("bob", 2));
+    "attach again": |s| s.behind.resume("bob", BOBS);
+    "fork": |s| s.behind.fork(&s.session, 3, Some("twin"));
+    "pause": |s| s.behind.turn(&s.session, SessionTurn::Paused);
+    "end a session": |s| s.behind.turn(&s.session, SessionTurn::Failed);
+    "take back": |s| s.sqlite.take_back(s.session.no, s.behind.now(), 0);
+    "report": |s| s.behind.report(&s.session, 1, vec![
+        status(AgentStatus::Active),
+        ReportKind::Receipt {
+            delivery: s.ids.held,
+            offer: None,
+            receipt: delivered(s.ids.held),
+        },
+        status(AgentStatus::Failed),
+    ]);
+    "accept": |s| s.behind.answer(&s.session, s.ids.waiting, 2, accepted(s.ids.waiting));
+    "deliver": |s| s.behind.answer(&s.session, s.ids.waiting, 2, delivered(s.ids.waiting));
+    "defer": |s| s.behind.answer(
+        &s.session,
+        s.ids.waiting,
+        2,
+        deferred(s.ids.waiting, s.behind.now().plus_millis(5_000)),
+    );
+    "fail": |s| s.behind.answer(&s.session, s.ids.waiting, 2, failed(s.ids.waiting, true));
+    "retry": |s| s.behind.take(s.ids.failed, Step::Retried);
+    "cancel": |s| s.behind.cancel(s.ids.waiting);
+    "late receipt": |s| s.behind.say(&s.session, s.ids.failed, delivered(s.ids.failed));
+    "flush": |s| s.sqlite.flush(s.behind.flushing(&s.bob));
+    "deliver once more": |s| s.sqlite.deliver(NewDelivery {
+        viewer: s.behind.viewer(),
+        message: s.ids.dm,
+        to: DeliverTo::Agent("dave".to_owned()),
+        mode: None,
+        allow_downgrade: false,
+        priority: Priority::Normal,
+        reason: None,
+        deadline: None,
+        at: s.behind.now(),
+        idempotency: Some(("key".to_owned(), [1; 32])),
+    });
     "upload": |s| s.world.engine.upload(&s.bob, upload("more"));
     "collect garbage": |s| s.world.engine.collect_garbage(&Caller::process_owner());
     "erase": |s| s.world.engine.audit_erase(&s.world.key, vec![s.ids.posted_at], "leaked");

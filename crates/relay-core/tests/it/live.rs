@@ -8,15 +8,22 @@ use std::time::Duration;
 
 use relay_core::store::live::StoredEvent;
 use relay_core::store::sqlite::Synchronous;
+use relay_core::store::{DeliverTo, NewDelivery, ReportKind, SessionTurn};
 use relay_core::{Caller, Followed, Subscription};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::api::workspace::{RegisterAgent, UpdateChannel};
+use relay_protocol::delivery::{DeliveryMode, Priority};
 use relay_protocol::limits::LIVE_ENTRIES;
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::selector::{Filter, Selector};
+use relay_protocol::session_event::{AgentSessionEvent, TerminalOutput};
+use relay_protocol::status::AgentStatus;
 use serde_json::{Value, json};
 
-use crate::support::{SqliteWorld, World, all, group, inline_text, named, poll, target, together};
+use crate::backstage::{accepted, deferred, delivered, failed, status};
+use crate::support::{
+    START, SqliteWorld, World, all, group, inline_text, named, poll, target, together,
+};
 use crate::vfs::SplitMix64;
 
 async fn quick_world() -> SqliteWorld {
@@ -287,19 +294,35 @@ async fn every_live_event_is_the_stored_one() {
     let expected = [
         "agent.registered",
         "agent.released",
+        "agent.status.active",
+        "agent.status.blocked",
+        "agent.status.changed",
+        "agent.status.idle",
+        "agent.status.offline",
+        "agent.status.waiting",
         "audit.erased",
         "channel.created",
         "channel.member_joined",
         "channel.member_left",
         "channel.updated",
+        "delivery.accepted",
+        "delivery.cancelled",
         "delivery.created",
+        "delivery.deferred",
+        "delivery.delivered",
         "delivery.failed",
+        "delivery.late_receipt",
         "dm.received",
         "group_dm.received",
         "message.created",
         "message.reacted",
         "message.read",
         "message.updated",
+        "session.forked",
+        "session.released",
+        "session.resumed",
+        "session.started",
+        "terminal.output",
         "thread.reply",
         "token.created",
         "token.revoked",
@@ -309,8 +332,62 @@ async fn every_live_event_is_the_stored_one() {
     assert_eq!(types, expected.map(str::to_owned).into_iter().collect());
 }
 
+/// Sessions come and go, report, and answer for deliveries in every way.
+async fn sessions_live(world: &SqliteWorld, alice: &Caller) {
+    let behind = world.behind();
+    let session = behind.attach("bob", 1).await;
+    behind.fork(&session, 2, None).await.unwrap();
+    behind.resume("bob", 1).await.unwrap();
+    let soon = behind.now().plus_millis(5_000);
+    let mut messages = Vec::new();
+    let answers = [
+        accepted,
+        delivered,
+        |id| deferred(id, START.plus_millis(100_000_000)),
+        |id| failed(id, true),
+        |id| failed(id, false),
+    ];
+    for answer in answers {
+        let sent = world.send(alice, "@bob", "for a session").await;
+        let id = sent.deliveries[0].delivery_id;
+        behind.answer(&session, id, 1, answer(id)).await.unwrap();
+        behind.say(&session, id, deferred(id, soon)).await.unwrap();
+        messages.push((sent.message_id, id));
+    }
+    let (message, id) = messages[3];
+    behind.cancel(id).await.unwrap();
+    let line = AgentSessionEvent::TerminalOutput(TerminalOutput {
+        stream: None,
+        text: "\u{1b}[31m$".to_owned(),
+    });
+    let reports = vec![
+        status(AgentStatus::Active),
+        status(AgentStatus::Blocked),
+        status(AgentStatus::Waiting),
+        ReportKind::Observation(Some(Box::new(line))),
+    ];
+    behind.report(&session, 1, reports).await.unwrap();
+    behind.turn(&session, SessionTurn::Offline).await.unwrap();
+    let again = NewDelivery {
+        viewer: behind.viewer(),
+        message,
+        to: DeliverTo::Agent("carol".to_owned()),
+        mode: Some(DeliveryMode::Manual),
+        allow_downgrade: false,
+        priority: Priority::Urgent,
+        reason: None,
+        deadline: None,
+        at: behind.now(),
+        idempotency: None,
+    };
+    behind.store.deliver(again).await.unwrap();
+    let edited = "for a session, edited".to_owned();
+    let edit = world.engine.edit_message(alice, message, edited);
+    edit.await.unwrap();
+}
+
 /// Every kind of event that the engine logs today.
-async fn everything_happens(world: &World) {
+async fn everything_happens(world: &SqliteWorld) {
     let engine = &world.engine;
     let [alice, bob] = world.agents(["alice", "bob"]).await;
     let human = RegisterAgent {
@@ -342,6 +419,7 @@ async fn everything_happens(world: &World) {
         .await
         .unwrap();
     engine.mark_read(&bob, sent.message_id).await.unwrap();
+    sessions_live(world, &alice).await;
     let queue = PolicyPatch {
         queue_limit: Some(1),
         ..PolicyPatch::default()

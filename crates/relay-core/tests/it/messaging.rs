@@ -193,12 +193,12 @@ async fn recipients_by_place_and_mention() {
         };
         let mut found = Vec::new();
         for delivery in &sent.deliveries {
-            let row = world
+            let record = world
                 .engine
                 .delivery(&world.key, delivery.delivery_id)
                 .await
                 .unwrap();
-            found.push((delivery.agent.as_str(), row.reason));
+            found.push((delivery.agent.as_str(), record.reason));
         }
         assert_eq!(found, expected, "{name}");
         let codes: Vec<_> = sent

@@ -361,7 +361,7 @@ async fn check_work_goes_on(engine: &Engine, keys: &Keys) -> Result<(), Wrong> {
 }
 
 /// Queries that find what is there only in part. Each counts, and must find nothing.
-const HALVES: [(&str, &str); 15] = [
+const HALVES: [(&str, &str); 16] = [
     (
         "messages without their log row",
         "SELECT count(*) FROM messages m WHERE NOT EXISTS
@@ -420,7 +420,14 @@ const HALVES: [(&str, &str); 15] = [
         "deliveries up to the mark that wait without being listed, or are listed without waiting",
         "SELECT count(*) FROM deliveries d JOIN waiting_marks k ON k.workspace = d.position >> 40
          WHERE d.position <= k.position AND (d.state < 4) <>
-             EXISTS (SELECT 1 FROM waiting w WHERE w.agent = d.agent AND w.position = d.position)",
+             (SELECT count(*) FROM waiting w WHERE w.agent = d.agent AND w.position = d.position)",
+    ),
+    (
+        "deliveries up to the mark that wait without a time, or have one without waiting",
+        "SELECT count(*) FROM deliveries d JOIN waiting_marks k ON k.workspace = d.position >> 40
+         WHERE d.position <= k.position AND (d.state < 4) <>
+             (SELECT count(*) FROM wakes w WHERE w.position = d.position
+                  AND w.at = min(d.deadline, coalesce(d.not_before, d.deadline)))",
     ),
     (
         "messages without all of their versions",

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
 use relay_protocol::api::Page;
-use relay_protocol::delivery::{DeliveryState, Surfaced};
-use relay_protocol::event::{AgentEvent, DeliveryFailed, RelayEvent, TokenEvent, TokenKind};
-use relay_protocol::ids::TokenId;
+use relay_protocol::event::{AgentEvent, RelayEvent, TokenEvent, TokenKind};
+use relay_protocol::ids::{AgentId, TokenId};
 use relay_protocol::names::fold;
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -14,18 +13,17 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::channels::{GENERAL, page_of};
 use super::codes::Code;
 use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
-use super::message_read::{message_at, name_cursor};
+use super::message_read::name_cursor;
+use super::steps::Taken;
 use super::writer::Tx;
+use crate::delivery::apply::Step;
 use crate::error::{Error, Noun, Result};
-use crate::store::position::{Position, id_at};
-use crate::store::records::{AgentRow, WorkspaceRow};
+use crate::store::news::News;
+use crate::store::records::{AgentNo, AgentRow, WorkspaceRow};
 use crate::store::requests::{
     AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation, Viewer,
 };
 use relay_protocol::limits::TOKEN_GRACE_MS;
-
-/// The reason of deliveries that fail because their agent is gone.
-const AGENT_RELEASED: &str = "agent_released";
 
 pub(super) fn register(tx: &mut Tx<'_>, new: &NewAgent) -> Result<Arc<AgentRow>> {
     let workspace = tx.workspace(new.workspace_no)?;
@@ -40,7 +38,34 @@ pub(super) fn register(tx: &mut Tx<'_>, new: &NewAgent) -> Result<Arc<AgentRow>>
 }
 
 fn create(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewAgent) -> Result<Arc<AgentRow>> {
-    let at = new.token.at;
+    let newcomer = Newcomer {
+        id: new.id,
+        name: &new.name,
+        agent_type: new.agent_type,
+        metadata: new.metadata.as_ref(),
+        token: Some(new.token),
+        at: new.token.at,
+    };
+    enlist(tx, workspace, &newcomer)
+}
+
+/// An agent that is new.
+pub(super) struct Newcomer<'a> {
+    pub(super) id: AgentId,
+    pub(super) name: &'a str,
+    pub(super) agent_type: AgentType,
+    pub(super) metadata: Option<&'a Metadata>,
+    /// Its token, unless it acts only through sessions.
+    pub(super) token: Option<NewToken>,
+    pub(super) at: Timestamp,
+}
+
+/// Takes in an agent whose name is free.
+pub(super) fn enlist(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    new: &Newcomer<'_>,
+) -> Result<Arc<AgentRow>> {
     tx.insert(
         "INSERT INTO agents (workspace, id, name, folded, type, metadata, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -48,26 +73,25 @@ fn create(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewAgent) -> Result<A
             workspace.no,
             new.id.uuid().as_bytes(),
             new.name,
-            fold(&new.name),
+            fold(new.name),
             Code(new.agent_type),
-            new.metadata.as_ref().map(to_json).transpose()?,
-            at.as_millis()
+            new.metadata.map(to_json).transpose()?,
+            new.at.as_millis()
         ],
     )?;
-    let agent = tx.agent_called(workspace.no, &new.name)?;
+    let agent = tx.agent_called(workspace.no, new.name)?;
     let event = AgentEvent {
         agent: agent.identity(),
         reason: None,
     };
-    tx.log(workspace, at, RelayEvent::AgentRegistered(event))?;
-    tx.add_token(
-        workspace,
-        TokenKind::Agent,
-        Some((agent.no, &agent.name)),
-        new.token,
-    )?;
+    tx.log(workspace, new.at, RelayEvent::AgentRegistered(event))?;
+    if let Some(token) = new.token {
+        let owner = Some((agent.no, agent.name.as_str()));
+        tx.add_token(workspace, TokenKind::Agent, owner, token)?;
+    }
     let general = tx.channel_called(workspace.no, GENERAL)?;
-    tx.add_members(workspace, &general, std::slice::from_ref(&agent), None, at)?;
+    let joining = std::slice::from_ref(&agent);
+    tx.add_members(workspace, &general, joining, None, new.at)?;
     Ok(agent)
 }
 
@@ -155,6 +179,7 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
     let workspace = tx.workspace(release.viewer.workspace_no)?;
     let agent = own_or_any(tx, release.viewer, &release.name)?;
     fail_waiting(tx, &workspace, &agent, release.at)?;
+    tx.end_sessions(&workspace, agent.no, release.reason.as_deref(), release.at)?;
     revoke_tokens(tx, &workspace, &agent, release.at)?;
     leave_everything(tx, &agent)?;
     tx.execute(
@@ -167,47 +192,19 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
         reason: release.reason.clone(),
     };
     tx.log(&workspace, release.at, RelayEvent::AgentReleased(event))?;
+    tx.tell(News::AgentReleased(agent.no));
     Ok(())
 }
 
+/// Ends everything that is on its way to an agent.
 fn fail_waiting(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     agent: &AgentRow,
     at: Timestamp,
 ) -> Result<()> {
-    for delivery in tx.waiting_deliveries(workspace.no, agent.no)? {
-        let (message, sent_at): (i64, i64) = tx
-            .query(
-                "SELECT d.message, m.at FROM deliveries d JOIN messages m ON m.position = d.message
-                 WHERE d.position = ?1",
-            )?
-            .query_row([delivery.key()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        tx.execute(
-            "UPDATE deliveries SET state = ?2 WHERE position = ?1",
-            params![delivery.key(), Code(DeliveryState::Failed)],
-        )?;
-        tx.no_longer_waiting(agent.no, delivery)?;
-        let message = Position::from_key(message);
-        let sent_at = Timestamp::from_millis(sent_at);
-        let event = DeliveryFailed {
-            delivery_id: id_at(workspace.id, delivery, sent_at),
-            message_id: Some(id_at(workspace.id, message, sent_at)),
-            message: None,
-            agent: agent.lasting_identity(),
-            agent_id: Some(agent.id),
-            session_id: None,
-            reason: AGENT_RELEASED.to_owned(),
-            retryable: Some(false),
-            attempt: None,
-            next_attempt_at: None,
-            terminal: Some(true),
-            surfaced: Some(Surfaced::No),
-            error: None,
-            event: None,
-        };
-        let about = message_at(tx.connection, workspace.id, message)?;
-        tx.log_failed(workspace, at, message, event, about)?;
+    for delivery in tx.unfinished(workspace.no, agent.no)? {
+        tx.step_at(delivery, &Taken::plain(&Step::AgentReleased, at))?;
     }
     Ok(())
 }
@@ -266,6 +263,13 @@ pub(super) fn find(
         Some(agent) => Ok(Arc::new(agent)),
         None => Err(unknown_agent(connection, workspace_no, name)?),
     }
+}
+
+pub(super) fn by_no(connection: &Connection, no: AgentNo) -> Result<Arc<AgentRow>> {
+    Ok(connection
+        .prepare_cached(&format!("SELECT {AGENT_COLUMNS} FROM agents WHERE no = ?1"))?
+        .query_row([no.0], read_agent)
+        .map(Arc::new)?)
 }
 
 pub(super) fn list(

@@ -17,7 +17,14 @@ pub(super) fn store(tx: &mut Tx<'_>, new: &NewAttachmentRow) -> Result<Attachmen
     if let Some(owner) = new.owner {
         tx.live_agent(owner)?;
     }
-    insert(tx, new)?;
+    let no = insert(tx, new)?;
+    if new.keep {
+        // In use by no message and no room, which only keeps it from being collected.
+        tx.execute(
+            "INSERT INTO attachment_uses (attachment, message, room) VALUES (?1, 0, 0)",
+            [no],
+        )?;
+    }
     Ok(new.id)
 }
 

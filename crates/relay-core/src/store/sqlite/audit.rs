@@ -12,6 +12,7 @@ use super::messages::{delivery_digest, message_digest};
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::{Hash, PayloadDigest, Salt, link};
+use crate::store::news::News;
 use crate::store::position::Position;
 use crate::store::records::{AgentNo, AuditReport, ChainHead, WorkspaceRow};
 use crate::store::requests::{Erasure, Retention};
@@ -285,6 +286,7 @@ fn erase_row(tx: &mut Tx<'_>, row: &LogRow) -> Result<bool> {
         "DELETE FROM attachment_uses WHERE message = ?1",
         [message.key()],
     )?;
+    tx.tell(News::Edited(message));
     Ok(true)
 }
 

@@ -2,9 +2,11 @@
 //! new literals go to the end.
 
 use relay_protocol::agent::AgentType;
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::TokenKind;
+use relay_protocol::link::LinkKind;
 use relay_protocol::message::AttachmentKind;
+use relay_protocol::status::AgentStatus;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
 /// A literal as it is stored.
@@ -29,12 +31,15 @@ macro_rules! codes {
 }
 
 codes!(
+    AgentStatus,
     AgentType,
     AttachmentKind,
     DeliveryMode,
     DeliveryReason,
     DeliveryState,
+    LinkKind,
     Priority,
+    Surfaced,
     TokenKind
 );
 

@@ -1,19 +1,30 @@
-//! Reading deliveries: all of a message, one by its id, one by its recipient.
+//! Reading deliveries: all of a message, one with its story, a list, one by its recipient.
 
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
 use relay_protocol::api::messages::DeliverySummary;
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState};
+use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, Row, params};
 
+use super::agents;
 use super::codes::Code;
-use super::directory::{AGENT_COLUMNS, from_json, read_agent};
-use super::message_read::FullMessage;
+use super::delivery_rows::{SELECT_DELIVERY, StoredDelivery, find_by_id, read_delivery};
+use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
+use super::history::history;
+use super::log::bounds;
+use super::message_read::{FullMessage, cursor};
 use crate::error::{Error, Result};
-use crate::store::position::{Position, id_at, place_of};
-use crate::store::records::{AgentNo, DeliveryRow, WorkspaceRow};
-use crate::store::requests::Viewer;
+use crate::store::delivery_requests::{DeliveryFilter, DeliveryStory};
+use crate::store::position::{Position, id_at};
+use crate::store::records::{AgentNo, SessionNo, WorkspaceRow};
+use crate::store::requests::{PageRequest, Viewer};
 
+/// Most deliveries that are looked at for one page of a list.
+const LOOKED_AT: usize = 10_000;
+
+/// How a message's deliveries stand, those last that were not made by its send.
 pub(super) fn deliveries(
     connection: &Connection,
     workspace: &WorkspaceRow,
@@ -22,80 +33,157 @@ pub(super) fn deliveries(
 ) -> Result<Vec<DeliverySummary>> {
     let first = full.first_delivery();
     let is_author = viewer.agent.is_none() || viewer.agent == full.author;
-    Ok(connection
-        .prepare_cached(
-            "SELECT d.position, a.name, d.state, d.mode, d.error
-             FROM deliveries d JOIN agents a ON a.no = d.agent
-             WHERE d.position >= ?1 AND d.position < ?2 AND (?3 OR d.agent = ?4)
-             ORDER BY d.position",
-        )?
+    let agent = viewer.agent.map(|no| no.0);
+    let select = "SELECT d.position, a.name, d.state, d.mode, d.error, d.at
+         FROM deliveries d JOIN agents a ON a.no = d.agent";
+    let read = |row: &Row<'_>| read_summary(workspace, full.message.created_at, row);
+    let mut found: Vec<DeliverySummary> = connection
+        .prepare_cached(&format!(
+            "{select} WHERE d.position >= ?1 AND d.position < ?2 AND (?3 OR d.agent = ?4)
+             ORDER BY d.position"
+        ))?
         .query_map(
             params![
                 first.key(),
                 first.plus(full.recipients).key(),
                 is_author,
-                viewer.agent.map(|no| no.0)
+                agent
             ],
-            |row| {
-                let position = Position::from_key(row.get(0)?);
-                let error: Option<String> = row.get(4)?;
-                Ok(DeliverySummary {
-                    delivery_id: id_at(workspace.id, position, full.message.created_at),
-                    agent: row.get(1)?,
-                    state: row.get::<_, Code<DeliveryState>>(2)?.0,
-                    mode: row
-                        .get::<_, Option<Code<DeliveryMode>>>(3)?
-                        .map(|code| code.0),
-                    error: error.map(|text| from_json(&text)).transpose()?,
-                })
-            },
+            read,
         )?
-        .collect::<rusqlite::Result<_>>()?)
+        .collect::<rusqlite::Result<_>>()?;
+    let mut statement = connection.prepare_cached(&format!(
+        "{select} WHERE d.position IN (SELECT position FROM extra_deliveries WHERE message = ?1)
+           AND (?2 OR d.agent = ?3)
+         ORDER BY d.position"
+    ))?;
+    let extra = statement.query_map(params![full.position.key(), is_author, agent], read)?;
+    for summary in extra {
+        found.push(summary?);
+    }
+    Ok(found)
 }
 
-/// One delivery, for its recipient, the message's author, or the workspace.
+fn read_summary(
+    workspace: &WorkspaceRow,
+    sent_at: Timestamp,
+    row: &Row<'_>,
+) -> rusqlite::Result<DeliverySummary> {
+    let position = Position::from_key(row.get(0)?);
+    let own_time = row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis);
+    let error: Option<String> = row.get(4)?;
+    Ok(DeliverySummary {
+        delivery_id: id_at(workspace.id, position, own_time.unwrap_or(sent_at)),
+        agent: row.get(1)?,
+        state: row.get::<_, Code<DeliveryState>>(2)?.0,
+        mode: row
+            .get::<_, Option<Code<DeliveryMode>>>(3)?
+            .map(|code| code.0),
+        error: error.map(|text| from_json(&text)).transpose()?,
+    })
+}
+
+/// One delivery with all that happened to it, for its recipient, the author, or the workspace.
 pub(super) fn delivery(
     connection: &Connection,
     workspace: &WorkspaceRow,
     viewer: Viewer,
     id: DeliveryId,
-) -> Result<DeliveryRow> {
-    let unknown = || Error::UnknownDelivery(id);
-    let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
-    connection
-        .prepare_cached(&format!(
-            "SELECT {AGENT_COLUMNS}, d.message, d.state, d.mode, d.allow_downgrade, d.priority,
-                    d.reason, d.deadline, d.generation
-             FROM deliveries d JOIN agents a ON a.no = d.agent
-             WHERE d.position = ?1
-               AND EXISTS (SELECT 1 FROM messages m WHERE m.position = d.message AND m.at = ?2
-                           AND (?3 IS NULL OR m.author = ?3 OR d.agent = ?3))"
-        ))?
-        .query_row(
-            params![position.key(), at.as_millis(), viewer.agent.map(|no| no.0)],
-            |row| {
-                Ok(DeliveryRow {
-                    id,
-                    message_id: id_at(workspace.id, Position::from_key(row.get(7)?), at),
-                    agent: read_agent(row)?.lasting_identity(),
-                    state: row.get::<_, Code<DeliveryState>>(8)?.0,
-                    mode: row
-                        .get::<_, Option<Code<DeliveryMode>>>(9)?
-                        .map(|code| code.0),
-                    allow_downgrade: row.get(10)?,
-                    priority: row.get::<_, Code<Priority>>(11)?.0,
-                    reason: row.get::<_, Code<DeliveryReason>>(12)?.0,
-                    deadline: Timestamp::from_millis(row.get(13)?),
-                    generation: row.get(14)?,
-                })
-            },
-        )
-        .optional()?
-        .ok_or_else(unknown)
+) -> Result<DeliveryStory> {
+    let stored = find_by_id(connection, workspace, id)?
+        .filter(|stored| sees(viewer, stored.row.agent, stored.author))
+        .ok_or(Error::UnknownDelivery(id))?;
+    let history = history(connection, stored.row.position)?;
+    let story = story(connection, workspace, stored)?;
+    Ok(DeliveryStory { history, ..story })
 }
 
-/// One recipient's delivery of a message, given the first and the number of them. A message's deliveries lie side by side in the order of their
-/// agents, so that a channel of thousands costs a dozen steps.
+/// Whether a delivery is for the viewer, or of a message that it wrote.
+fn sees(viewer: Viewer, recipient: AgentNo, author: Option<AgentNo>) -> bool {
+    match viewer.agent {
+        None => true,
+        Some(agent) => agent == recipient || Some(agent) == author,
+    }
+}
+
+fn story(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    stored: StoredDelivery,
+) -> Result<DeliveryStory> {
+    let StoredDelivery { row, sent_at, .. } = stored;
+    let holder = row.holder.map(|holder| holder.session);
+    Ok(DeliveryStory {
+        id: row.id(workspace.id),
+        message_id: id_at(workspace.id, row.message, sent_at),
+        agent: identity(connection, row.agent)?,
+        holder: holder
+            .map(|session| session_id(connection, session))
+            .transpose()?,
+        history: Vec::new(),
+        row,
+    })
+}
+
+fn identity(connection: &Connection, agent: AgentNo) -> Result<AgentIdentity> {
+    let agent = connection
+        .prepare_cached(&format!("SELECT {AGENT_COLUMNS} FROM agents WHERE no = ?1"))?
+        .query_row([agent.0], read_agent)?;
+    Ok(agent.lasting_identity())
+}
+
+fn session_id(connection: &Connection, session: SessionNo) -> Result<SessionId> {
+    Ok(connection
+        .prepare_cached("SELECT id FROM sessions WHERE no = ?1")?
+        .query_row([session.0], |row| {
+            Ok(SessionId::from_uuid(uuid_of(row.get(0)?)))
+        })?)
+}
+
+/// Deliveries, newest first. A page that would have to look at too many ends early, with a cursor.
+pub(super) fn list(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    viewer: Viewer,
+    filter: &DeliveryFilter,
+    page: &PageRequest,
+) -> Result<Page<DeliveryStory>> {
+    let agent = filter
+        .agent
+        .as_ref()
+        .map(|name| agents::find(connection, workspace.no, name))
+        .transpose()?
+        .map(|agent| agent.no);
+    let (first, last) = bounds(workspace.no);
+    let before = cursor(page)?.map_or(last, |seq| Position::new(workspace.no, seq).key());
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT_DELIVERY} WHERE d.position > ?1 AND d.position < ?2 ORDER BY d.position DESC"
+    ))?;
+    let mut rows = statement.query([first, before])?;
+    let (mut items, mut looked_at, mut seq) = (Vec::new(), 0, 0);
+    while let Some(row) = rows.next()? {
+        if items.len() == page.limit || looked_at == LOOKED_AT {
+            let next_cursor = Some(seq.to_string());
+            return Ok(Page { items, next_cursor });
+        }
+        let stored = read_delivery(row)?;
+        seq = stored.row.position.seq();
+        looked_at += 1;
+        let is_wanted = agent.is_none_or(|agent| agent == stored.row.agent)
+            && filter.state.is_none_or(|state| state == stored.row.state)
+            && sees(viewer, stored.row.agent, stored.author);
+        if is_wanted {
+            items.push(story(connection, workspace, stored)?);
+        }
+    }
+    Ok(Page {
+        items,
+        next_cursor: None,
+    })
+}
+
+/// One recipient's delivery of a message, given the first and the number of them. A message's deliveries
+/// lie side by side in the order of their agents, so that a channel of thousands costs a dozen steps.
 pub(super) fn delivery_to(
     connection: &Connection,
     first: Position,

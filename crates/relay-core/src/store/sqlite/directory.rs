@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::codes::Code;
 use super::room_index::Fill;
+use super::sessions::Sessions;
 use super::waiting::Fresh;
 use super::writer::Tx;
 use crate::error::{Error, Result, StorageError};
@@ -36,6 +37,7 @@ pub(super) struct Directory {
     conversations: HashMap<(u32, RoomKey), RoomNo>,
     threads: HashMap<Position, Arc<Vec<AgentNo>>>,
     waiting: HashMap<AgentNo, u32>,
+    pub(super) sessions: Sessions,
     pub(super) fresh: Fresh,
     pub(super) room_fill: Fill,
 }
@@ -76,15 +78,32 @@ impl Directory {
         }
     }
 
-    /// Notes that more deliveries wait for an agent.
+    /// How many unfinished deliveries an agent has, if that is known.
+    pub(super) fn known_waiting(&self, agent: AgentNo) -> Option<u32> {
+        self.waiting.get(&agent).copied()
+    }
+
+    /// Remembers how many unfinished deliveries an agent has.
+    pub(super) fn count_waiting(&mut self, agent: AgentNo, count: u32) {
+        remember(&mut self.waiting, agent, count);
+    }
+
+    /// Notes that one more delivery waits for an agent.
     pub(super) fn more_waiting(&mut self, agent: AgentNo) {
         if let Some(count) = self.waiting.get_mut(&agent) {
             *count += 1;
         }
     }
+
+    /// Notes that one delivery less waits for an agent.
+    pub(super) fn less_waiting(&mut self, agent: AgentNo) {
+        if let Some(count) = self.waiting.get_mut(&agent) {
+            *count = count.saturating_sub(1);
+        }
+    }
 }
 
-fn remember<K: Eq + std::hash::Hash, V>(memory: &mut HashMap<K, V>, key: K, value: V) {
+pub(super) fn remember<K: Eq + std::hash::Hash, V>(memory: &mut HashMap<K, V>, key: K, value: V) {
     if memory.len() >= REMEMBERED {
         memory.clear();
     }
@@ -236,17 +255,6 @@ impl Tx<'_> {
         let authors = Arc::new(authors);
         remember(&mut self.directory.threads, thread, authors.clone());
         Ok(authors)
-    }
-
-    /// How many deliveries wait for an agent.
-    pub(super) fn waiting_for(&mut self, workspace_no: u32, agent: AgentNo) -> Result<u32> {
-        if let Some(known) = self.directory.waiting.get(&agent) {
-            return Ok(*known);
-        }
-        let count = self.waiting_deliveries(workspace_no, agent)?.len();
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        remember(&mut self.directory.waiting, agent, count);
-        Ok(count)
     }
 }
 

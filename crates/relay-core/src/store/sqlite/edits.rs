@@ -10,6 +10,7 @@ use super::directory::to_json;
 use super::message_read::{FullMessage, load, message_at};
 use super::writer::Tx;
 use crate::error::{Error, Result};
+use crate::store::news::News;
 use crate::store::position::Position;
 use crate::store::records::{Extra, RoomRow};
 use crate::store::requests::MessageEdit;
@@ -55,6 +56,7 @@ pub(super) fn edit(tx: &mut Tx<'_>, edit: &MessageEdit) -> Result<Arc<RelayMessa
     let event = MessageEvent::of(message.clone());
     let stored = (edit.text.as_str(), stored_extra.as_deref());
     tx.log_version(&workspace, edit.at, full.position, &event, stored)?;
+    tx.tell(News::Edited(full.position));
     Ok(message)
 }
 

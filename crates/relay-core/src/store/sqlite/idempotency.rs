@@ -3,27 +3,20 @@
 use std::sync::{Arc, OnceLock};
 
 use relay_protocol::api::messages::{DeliverySummary, Notice};
+use relay_protocol::delivery::Priority;
 use relay_protocol::limits::IDEMPOTENCY_KEPT_MS;
-use rusqlite::{Connection, params};
+use relay_protocol::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
 use super::directory::{from_json, to_json};
 use super::message_read::{FullMessage, version_one};
-use super::messages::Speaker;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::Hash;
 use crate::store::position::Position;
-use crate::store::records::{Extra, SendRecord, Sender, WorkspaceRow};
+use crate::store::records::{AgentNo, Extra, SendRecord, Sender, WorkspaceRow};
 use crate::store::requests::{Author, NewMessage};
-
-/// The route under which a key is kept: a reply names no target of its own.
-pub(super) const fn route(new: &NewMessage) -> &'static str {
-    match new.to {
-        Some(_) => "send",
-        None => "reply",
-    }
-}
 
 /// The part of a first answer that its message does not say.
 #[derive(Serialize, Deserialize)]
@@ -32,85 +25,128 @@ struct FirstAnswer {
     notices: Vec<Notice>,
 }
 
+/// A key that comes with a request.
+pub(super) struct Key<'a> {
+    pub(super) workspace_no: u32,
+    /// Who asks; nobody when it is the workspace.
+    pub(super) principal: Option<AgentNo>,
+    pub(super) route: &'static str,
+    pub(super) key: &'a str,
+    /// The hash of the request.
+    pub(super) request: &'a Hash,
+    pub(super) at: Timestamp,
+}
+
+impl Tx<'_> {
+    /// Keeps a key with the message that its request was about, and with its answer.
+    pub(super) fn keep_key(
+        &mut self,
+        key: &Key<'_>,
+        message: Position,
+        answer: &str,
+    ) -> Result<()> {
+        self.execute(
+            "INSERT OR REPLACE INTO idempotency
+                 (workspace, principal, route, key, request, at, message, answer)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                key.workspace_no,
+                key.principal.map_or(0, |no| no.0),
+                key.route,
+                key.key,
+                key.request,
+                key.at.as_millis(),
+                message.key(),
+                answer
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Message and answer of the first request with this key, if it was used.
+    pub(super) fn used_key(&self, key: &Key<'_>) -> Result<Option<(Position, String)>> {
+        let used = self
+            .query(
+                "SELECT request, message, answer FROM idempotency
+                 WHERE workspace = ?1 AND principal = ?2 AND route = ?3 AND key = ?4 AND at > ?5",
+            )?
+            .query_row(
+                params![
+                    key.workspace_no,
+                    key.principal.map_or(0, |no| no.0),
+                    key.route,
+                    key.key,
+                    key.at.as_millis() - IDEMPOTENCY_KEPT_MS
+                ],
+                |row| {
+                    let message = Position::from_key(row.get(1)?);
+                    Ok((row.get::<_, Vec<u8>>(0)?, (message, row.get(2)?)))
+                },
+            )
+            .optional()?;
+        match used {
+            Some((first, _)) if first != key.request => Err(Error::IdempotencyConflict {
+                key: key.key.to_owned(),
+            }),
+            used => Ok(used.map(|(_, answer)| answer)),
+        }
+    }
+}
+
+fn send_key<'a>(
+    workspace: &WorkspaceRow,
+    new: &'a NewMessage,
+    (key, request): &'a (String, Hash),
+) -> Key<'a> {
+    Key {
+        workspace_no: workspace.no,
+        principal: match new.author {
+            Author::Agent(no) => Some(no),
+            Author::System(_) => None,
+        },
+        // A reply names no target of its own.
+        route: match new.to {
+            Some(_) => "send",
+            None => "reply",
+        },
+        key,
+        request,
+        at: new.at,
+    }
+}
+
+/// Keeps the answer of a send, if it came with a key.
 pub(super) fn remember_key(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
-    author: &Speaker,
-    (route, key, request): (&str, &str, &Hash),
+    new: &NewMessage,
     record: &SendRecord,
 ) -> Result<()> {
+    let Some(idempotency) = &new.idempotency else {
+        return Ok(());
+    };
     let answer = FirstAnswer {
         deliveries: record.deliveries(),
         notices: record.notices.clone(),
     };
-    tx.execute(
-        "INSERT OR REPLACE INTO idempotency
-             (workspace, principal, route, key, request, at, message, answer)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            workspace.no,
-            author.no().map_or(0, |no| no.0),
-            route,
-            key,
-            request,
-            record.at.as_millis(),
-            record.position.key(),
-            to_json(&answer)?
-        ],
-    )?;
-    Ok(())
+    let key = send_key(workspace, new, idempotency);
+    tx.keep_key(&key, record.position, &to_json(&answer)?)
 }
 
-/// The first result of the same request, if the key was used.
+/// The first result of the same send, if the key was used.
 pub(super) fn replay(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     new: &NewMessage,
 ) -> Result<Option<Arc<SendRecord>>> {
-    let Some((key, request)) = &new.idempotency else {
+    let Some(idempotency) = &new.idempotency else {
         return Ok(None);
     };
-    let principal = match &new.author {
-        Author::Agent(no) => no.0,
-        Author::System(_) => 0,
-    };
-    let used = tx
-        .query(
-            "SELECT request, message, answer FROM idempotency
-             WHERE workspace = ?1 AND principal = ?2 AND route = ?3 AND key = ?4 AND at > ?5",
-        )?
-        .query_map(
-            params![
-                workspace.no,
-                principal,
-                route(new),
-                key,
-                new.at.as_millis() - IDEMPOTENCY_KEPT_MS
-            ],
-            |row| {
-                Ok((
-                    row.get::<_, Vec<u8>>(0)?,
-                    row.get::<_, i64>(1)?,
-                    row.get::<_, String>(2)?,
-                ))
-            },
-        )?
-        .next()
-        .transpose()?;
-    let Some((first_request, message, answer)) = used else {
+    let Some((message, answer)) = tx.used_key(&send_key(workspace, new, idempotency))? else {
         return Ok(None);
     };
-    if first_request != request {
-        return Err(Error::IdempotencyConflict { key: key.clone() });
-    }
     let answer: FirstAnswer = from_json(&answer)?;
-    first_result(
-        tx.connection,
-        workspace,
-        Position::from_key(message),
-        answer,
-    )
-    .map(Some)
+    first_result(tx.connection, workspace, message, answer).map(Some)
 }
 
 fn first_result(
@@ -140,6 +176,9 @@ fn first_result(
         text: message.text.clone(),
         extra,
         mode: None,
+        allow_downgrade: false,
+        priority: Priority::Normal,
+        deadline: message.created_at,
         recipients: Vec::new(),
         notices: answer.notices,
         message: OnceLock::from(Arc::new(message)),

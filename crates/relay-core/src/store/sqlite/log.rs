@@ -177,6 +177,12 @@ impl Tx<'_> {
         Ok(Position::new(workspace_no, head.seq + 1))
     }
 
+    /// The place of a workspace's last event.
+    pub(super) fn last_position(&mut self, workspace_no: u32) -> Result<Position> {
+        let head = self.heads.get(self.connection, workspace_no)?;
+        Ok(Position::new(workspace_no, head.seq))
+    }
+
     /// Logs an event whose payload the row holds.
     pub(super) fn log(
         &mut self,

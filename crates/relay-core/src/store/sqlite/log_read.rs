@@ -10,6 +10,7 @@ use relay_protocol::wire;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::codes::Code;
+use super::delivery_events::with_message;
 use super::directory::{AGENT_COLUMNS, read_agent};
 use super::log::{Content, bounds, read_count, read_cut, read_head};
 use super::message_read::{become_version, full_at, version_at, version_one};
@@ -170,11 +171,11 @@ fn erased_types<'r>(
 
 fn inline(connection: &Connection, workspace: WorkspaceId, row: &LogRow) -> Result<RelayEvent> {
     let payload = row.payload.as_deref().unwrap_or_default();
-    let mut event = wire::decode(payload.as_bytes()).map_err(|error| damaged(row, &error))?;
-    if let (RelayEvent::DeliveryFailed(failed), Some(message)) = (&mut event, row.message) {
-        failed.message = Some(version_at(connection, workspace, message, row.position)?);
-    }
-    Ok(event)
+    let Some(message) = row.message else {
+        return wire::decode(payload.as_bytes()).map_err(|error| damaged(row, &error));
+    };
+    let message = version_at(connection, workspace, message, row.position)?;
+    with_message(payload, &message).map_err(|error| damaged(row, &error))
 }
 
 fn damaged(row: &LogRow, error: &dyn std::fmt::Display) -> Error {

@@ -3,28 +3,27 @@
 use std::sync::{Arc, OnceLock};
 
 use relay_protocol::api::messages::{Notice, NoticeCode, SendTarget};
-use relay_protocol::delivery::{DeliveryReason, DeliveryState, Surfaced};
-use relay_protocol::event::{DeliveryFailed, RelayEvent};
-use relay_protocol::message::RelayMessage;
+use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::names::RESERVED;
-use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::time::Timestamp;
 use rusqlite::params;
 
 use super::attachments;
-use super::codes::Code;
 use super::directory::to_json;
-use super::idempotency::{remember_key, replay, route};
+use super::fates::{Asked, depth};
+use super::idempotency::{remember_key, replay};
 use super::log::SentRows;
 use super::targets::Target;
+use super::waiting::Spot;
 use super::writer::Tx;
+use crate::delivery::pace::Stride;
 use crate::error::Result;
 use crate::recipients::{Audience, decide_recipients};
 use crate::store::chain::PayloadDigest;
-use crate::store::position::{Position, id_at};
+use crate::store::news::News;
+use crate::store::position::Position;
 use crate::store::records::{
-    AgentNo, AgentRow, Extra, Recipient, RoomKind, SendRecord, Sender, WorkspaceRow,
-    events_before_deliveries, system_author,
+    AgentNo, AgentRow, Extra, RoomKind, SendRecord, Sender, WorkspaceRow, system_author,
 };
 use crate::store::requests::{Author, NewMessage};
 
@@ -96,6 +95,13 @@ impl Speaker {
         match self {
             Self::Agent(agent) => Some(agent.no),
             Self::System(_) => None,
+        }
+    }
+
+    fn sender(&self) -> Sender {
+        match self {
+            Self::Agent(agent) => Sender::Agent(agent.clone()),
+            Self::System(name) => Sender::Other(system_author(name)),
         }
     }
 
@@ -174,234 +180,142 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         chosen,
         notices,
     } = draft;
-    let route = route(new);
     let position = tx.next_position(workspace.no)?;
     let extra = Extra {
         attachments: attachments::attach(tx, &author, &target.room, position, &new.attachments)?,
         mentions: mentioned.iter().map(|agent| agent.name.clone()).collect(),
         metadata: new.metadata.clone(),
     };
-    let stored_extra = (extra != Extra::default())
-        .then(|| to_json(&extra))
-        .transpose()?;
-    let first_delivery = position.plus(events_before_deliveries(
-        &target.room,
-        target.parent.is_some(),
-    ));
-    insert_message(
-        tx,
-        new,
-        &author,
-        &target,
-        position,
-        chosen.len(),
-        stored_extra.as_deref(),
-    )?;
-    let recipients = insert_deliveries(tx, workspace, new, position, first_delivery, &chosen)?;
-    let numbers: Vec<AgentNo> = chosen.iter().map(|(agent, _)| *agent).collect();
-    let room = target.room.clone();
+    let depth = depth(&author, &target);
+    let stride = Stride {
+        room: target.room.no,
+        author: author.no(),
+        depth,
+        now: new.at,
+    };
+    let asked = Asked {
+        mode: new.mode,
+        allow_downgrade: new.allow_downgrade,
+        attachments: &extra.attachments,
+    };
+    let recipients = tx.decide_fates(workspace, stride, &asked, &chosen)?;
+    let parent = target.parent.as_ref();
     let record = Arc::new(SendRecord {
         workspace: workspace.id,
         position,
         at: new.at,
-        author: match &author {
-            Speaker::Agent(agent) => Sender::Agent(agent.clone()),
-            Speaker::System(name) => Sender::Other(system_author(name)),
-        },
-        parent: target
-            .parent
-            .as_ref()
-            .map(|parent| (parent.position, parent.at)),
-        room: target.room,
+        author: author.sender(),
+        parent: parent.map(|parent| (parent.position, parent.at)),
+        room: target.room.clone(),
         text: new.text.clone(),
         extra,
         mode: new.mode,
+        allow_downgrade: new.allow_downgrade,
+        priority: new.priority,
+        deadline: deadline(workspace, new.at, new.deadline),
         recipients,
         notices,
         message: OnceLock::new(),
         replayed: None,
     });
+    let thread = parent.map(|parent| parent.thread);
+    store(tx, workspace, &record, &author, thread, depth)?;
+    remember_key(tx, workspace, new, &record)?;
+    tx.tell(News::Sent(record.clone()));
+    Ok(record)
+}
+
+/// When a delivery is of no use any more.
+pub(super) fn deadline(
+    workspace: &WorkspaceRow,
+    at: Timestamp,
+    wanted: Option<Timestamp>,
+) -> Timestamp {
+    let default = i64::try_from(workspace.policy.default_deadline_ms).unwrap_or(i64::MAX);
+    wanted.unwrap_or_else(|| at.plus_millis(default))
+}
+
+/// Writes the rows of a send and logs it.
+fn store(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    record: &Arc<SendRecord>,
+    author: &Speaker,
+    thread: Option<Position>,
+    depth: u32,
+) -> Result<()> {
+    let stored_extra = (record.extra != Extra::default())
+        .then(|| to_json(&record.extra))
+        .transpose()?;
+    let extra = stored_extra.as_deref();
+    insert_message(tx, record, author, thread, depth, extra)?;
+    insert_deliveries(tx, record)?;
+    let recipients = record.recipients.iter();
     tx.log_send(
         workspace,
-        &record,
+        record,
         &SentRows {
             text: &record.text,
-            extra: stored_extra.as_deref(),
-            room: room.no.0,
+            extra,
+            room: record.room.no.0,
             author: author.no(),
             author_name: author.stored_name(),
-            first_delivery,
-            recipients: &numbers,
+            first_delivery: record.first_delivery(),
+            recipients: &recipients.map(|to| to.agent.no).collect::<Vec<_>>(),
         },
     )?;
-    log_refused(tx, workspace, &record, first_delivery)?;
-    if let Some((key, request)) = &new.idempotency {
-        remember_key(tx, workspace, &author, (route, key, request), &record)?;
-    }
-    Ok(record)
+    tx.log_fates(workspace, record)
 }
 
 fn insert_message(
     tx: &mut Tx<'_>,
-    new: &NewMessage,
+    record: &SendRecord,
     author: &Speaker,
-    target: &Target,
-    position: Position,
-    recipients: usize,
+    thread: Option<Position>,
+    depth: u32,
     extra: Option<&str>,
 ) -> Result<()> {
-    let parent = target.parent.as_ref();
     tx.execute(
         "INSERT INTO messages (position, at, room, author, author_name, parent, parent_at, thread,
-                               recipients, text, extra, version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1)",
+                               depth, recipients, text, extra, version)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 1)",
         params![
-            position.key(),
-            new.at.as_millis(),
-            target.room.no.0,
+            record.position.key(),
+            record.at.as_millis(),
+            record.room.no.0,
             author.no().map(|no| no.0),
             author.stored_name(),
-            parent.map(|parent| parent.position.key()),
-            parent.map(|parent| parent.at.as_millis()),
-            parent.map(|parent| parent.thread.key()),
-            recipients,
-            new.text,
+            record.parent.map(|(parent, _)| parent.key()),
+            record.parent.map(|(_, at)| at.as_millis()),
+            thread.map(Position::key),
+            depth,
+            record.recipients.len(),
+            record.text,
             extra
         ],
     )?;
-    tx.index_message(target.room.no, position)?;
-    if let (Some(parent), Some(author)) = (parent, author.no()) {
-        tx.directory.joined_thread(parent.thread, author);
+    tx.index_message(record.room.no, record.position)?;
+    if let (Some(thread), Some(author)) = (thread, author.no()) {
+        tx.directory.joined_thread(thread, author);
     }
     Ok(())
 }
 
-fn insert_deliveries(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    new: &NewMessage,
-    message: Position,
-    first: Position,
-    chosen: &[(AgentNo, DeliveryReason)],
-) -> Result<Vec<Recipient>> {
-    let default_deadline = i64::try_from(workspace.policy.default_deadline_ms).unwrap_or(i64::MAX);
-    let deadline = new
-        .deadline
-        .unwrap_or_else(|| new.at.plus_millis(default_deadline));
-    let mut recipients = Vec::with_capacity(chosen.len());
-    let mut waiting = Vec::with_capacity(chosen.len());
-    for (at, (agent, reason)) in (0..).zip(chosen) {
-        let problem = queue_problem(tx, workspace, *agent)?;
-        let state = if problem.is_some() {
-            DeliveryState::Failed
-        } else {
-            DeliveryState::Pending
-        };
-        tx.execute(
-            "INSERT INTO deliveries (position, message, agent, state, mode, allow_downgrade,
-                                     priority, reason, deadline, generation, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10)",
-            params![
-                first.plus(at).key(),
-                message.key(),
-                agent.0,
-                Code(state),
-                new.mode.map(Code),
-                new.allow_downgrade,
-                Code(new.priority),
-                Code(*reason),
-                deadline.as_millis(),
-                problem.as_ref().map(to_json).transpose()?
-            ],
-        )?;
-        if problem.is_none() {
-            tx.directory.more_waiting(*agent);
-            waiting.push((*agent, first.plus(at)));
-        }
-        recipients.push((tx.agent_by_no(*agent)?, problem));
+fn insert_deliveries(tx: &mut Tx<'_>, record: &SendRecord) -> Result<()> {
+    let first = record.first_delivery();
+    let mut spots = Vec::with_capacity(record.recipients.len());
+    let mut last = None;
+    for (at, recipient) in (0..).zip(&record.recipients) {
+        let row = record.row(first.plus(at), recipient);
+        let problem = recipient.problem.as_deref();
+        let history = tx.begin_history(row.position, record.at, problem, recipient.brake)?;
+        tx.insert_delivery(&row, None, history)?;
+        spots.extend(Spot::of(&row, record.room.no));
+        last = Some(row.position);
     }
-    tx.now_waiting(workspace.no, &waiting)?;
-    Ok(recipients)
-}
-
-/// The problem of a recipient for whom too much waits already.
-fn queue_problem(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    agent: AgentNo,
-) -> Result<Option<Box<Problem>>> {
-    let limit = workspace.policy.queue_limit;
-    let waiting = tx.waiting_for(workspace.no, agent)?;
-    if waiting < limit {
-        return Ok(None);
-    }
-    let name = &tx.agent_by_no(agent)?.name;
-    let detail =
-        format!("{waiting} deliveries wait for @{name}, the limit is {limit}; try again later");
-    let mut problem = Problem::new(ErrorCode::QueueFull, detail);
-    problem.expected = Some(format!("fewer than {limit} waiting deliveries"));
-    problem.found = Some(waiting.to_string());
-    Ok(Some(Box::new(problem)))
-}
-
-/// Logs the deliveries that failed at once.
-fn log_refused(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    record: &Arc<SendRecord>,
-    first: Position,
-) -> Result<()> {
-    for (at, (agent, problem)) in (0..).zip(&record.recipients) {
-        let Some(problem) = problem else { continue };
-        let event = DeliveryFailed {
-            delivery_id: id_at(workspace.id, first.plus(at), record.at),
-            message_id: Some(record.message().id),
-            message: None,
-            agent: agent.lasting_identity(),
-            agent_id: Some(agent.id),
-            session_id: None,
-            reason: problem.code.to_string(),
-            retryable: Some(false),
-            attempt: None,
-            next_attempt_at: None,
-            terminal: Some(true),
-            surfaced: Some(Surfaced::No),
-            error: Some(problem.clone()),
-            event: None,
-        };
-        tx.log_failed(
-            workspace,
-            record.at,
-            record.position,
-            event,
-            record.message().clone(),
-        )?;
-    }
-    Ok(())
-}
-
-impl Tx<'_> {
-    /// Logs a failed delivery. The row refers to the message; listeners get it whole.
-    pub(super) fn log_failed(
-        &mut self,
-        workspace: &WorkspaceRow,
-        at: Timestamp,
-        position: Position,
-        event: DeliveryFailed,
-        message: Arc<RelayMessage>,
-    ) -> Result<()> {
-        let live = DeliveryFailed {
-            message: Some(message),
-            ..event.clone()
-        };
-        self.log_about(
-            workspace,
-            at,
-            Some(position),
-            &to_json(&RelayEvent::DeliveryFailed(event))?,
-            RelayEvent::DeliveryFailed(live),
-        )?;
-        Ok(())
+    match last {
+        Some(last) => tx.now_waiting(last, &spots),
+        None => Ok(()),
     }
 }
 

@@ -6,15 +6,21 @@
 //! schema.
 
 mod agents;
+mod attaching;
 mod attachments;
 mod audit;
 mod channels;
 mod checkpoint;
 mod codes;
 mod connection;
+mod delivering;
+mod delivery_events;
 mod delivery_read;
+mod delivery_rows;
 mod directory;
 mod edits;
+mod fates;
+mod history;
 mod idempotency;
 mod lock;
 mod log;
@@ -23,10 +29,16 @@ mod message_read;
 mod messages;
 mod readers;
 mod reading;
+mod reports;
 mod room_index;
 mod search;
+mod session_turns;
+mod sessions;
+mod steps;
 mod targets;
 mod waiting;
+mod waiting_check;
+mod waiting_read;
 mod workspaces;
 mod writer;
 
@@ -55,13 +67,18 @@ use super::chain::Hash;
 use super::live::{Hub, StoredEvent};
 use super::requests::{AgentChange, Release};
 use super::{
-    AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential,
-    DeliveryRow, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel, NewMessage,
-    NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Reply, Retention,
-    Search, SendRecord, Store, TokenRotation, Viewer, WorkspaceChange, WorkspaceRow,
+    Advance, Advanced, AgentNo, AgentRow, AttachedSession, AttachmentContent, AuditReport,
+    ChainHead, ChannelChange, Credential, DeliveryFilter, DeliveryRow, DeliveryStory, DueNow,
+    Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
+    NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
+    Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
+    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery,
+    WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
+use relay_protocol::ids::SessionId;
+use relay_protocol::time::Timestamp;
 
 /// The format that this program writes.
 const FORMAT: i64 = 1;
@@ -133,6 +150,12 @@ impl SqliteStore {
     #[must_use]
     pub fn commits(&self) -> usize {
         self.writer.commits()
+    }
+
+    /// Compares the indexes of waiting deliveries, in the file and in memory, with the deliveries
+    /// themselves; says what differs. Nothing is written meanwhile.
+    pub fn check_indexes(&self) -> Reply<Vec<String>> {
+        self.writer.submit(waiting_check::check_everything)
     }
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Reply<T> {
@@ -222,6 +245,10 @@ impl Store for SqliteStore {
         self.read(|connection| workspaces::find(connection, id))
     }
 
+    fn workspace_by_no(&self, no: u32) -> Reply<Arc<WorkspaceRow>> {
+        self.read(|connection| workspaces::by_no(connection, no).map(Arc::new))
+    }
+
     fn set_admin_key(&self, token: NewToken) -> Reply<()> {
         self.writer
             .submit(move |tx| workspaces::set_admin_key(tx, token))
@@ -250,6 +277,10 @@ impl Store for SqliteStore {
 
     fn agent(&self, workspace_no: u32, name: &str) -> Reply<Arc<AgentRow>> {
         self.read(|connection| agents::find(connection, workspace_no, name))
+    }
+
+    fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>> {
+        self.read(|connection| agents::by_no(connection, no))
     }
 
     fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>> {
@@ -357,11 +388,106 @@ impl Store for SqliteStore {
         })
     }
 
-    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryRow> {
+    fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryStory> {
         self.read(|connection| {
             let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
             delivery_read::delivery(connection, &workspace, viewer, id)
         })
+    }
+
+    fn delivery_list(
+        &self,
+        viewer: Viewer,
+        filter: DeliveryFilter,
+        page: PageRequest,
+    ) -> Reply<Page<DeliveryStory>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
+            delivery_read::list(connection, &workspace, viewer, &filter, &page)
+        })
+    }
+
+    fn deliver(&self, new: NewDelivery) -> Reply<DeliveryRow> {
+        self.writer.submit(move |tx| delivering::deliver(tx, &new))
+    }
+
+    fn advance(&self, advance: Advance) -> Reply<Advanced> {
+        self.writer.submit(move |tx| steps::advance(tx, &advance))
+    }
+
+    fn flush(&self, request: FlushRequest) -> Reply<Vec<DeliveryRow>> {
+        self.writer
+            .submit(move |tx| delivering::flush(tx, &request))
+    }
+
+    fn waiting(&self, query: WaitingQuery) -> Reply<WaitingPage> {
+        self.writer
+            .submit(move |tx| waiting_read::waiting(tx, &query))
+    }
+
+    fn addressed_to(&self, session: SessionNo) -> Reply<Vec<DeliveryRow>> {
+        self.writer
+            .submit(move |tx| waiting_read::addressed_to(tx, session))
+    }
+
+    fn due(&self, now: Timestamp, limit: usize) -> Reply<DueNow> {
+        self.writer
+            .submit(move |tx| waiting_read::due(tx, now, limit))
+    }
+
+    fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, position.workspace_no())?;
+            message_read::message_at(connection, workspace.id, position)
+        })
+    }
+
+    fn begin_run(&self) -> Reply<u64> {
+        self.writer.submit(workspaces::begin_run)
+    }
+
+    fn attach_session(&self, new: NewSession) -> Reply<AttachedSession> {
+        self.writer.submit(move |tx| attaching::attach(tx, &new))
+    }
+
+    fn held_by(&self, session: SessionNo) -> Reply<Vec<DeliveryId>> {
+        self.writer
+            .submit(move |tx| attaching::held_by(tx, session))
+    }
+
+    fn fork_session(&self, new: NewFork) -> Reply<Arc<SessionRow>> {
+        self.writer.submit(move |tx| attaching::fork(tx, &new))
+    }
+
+    fn change_session(&self, change: SessionChange) -> Reply<Arc<SessionRow>> {
+        self.writer
+            .submit(move |tx| session_turns::change(tx, &change))
+    }
+
+    fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> Reply<u32> {
+        self.writer
+            .submit(move |tx| session_turns::take_back(tx, session, at, jitter))
+    }
+
+    fn report(&self, report: Report) -> Reply<Reported> {
+        self.writer.submit(move |tx| reports::report(tx, &report))
+    }
+
+    fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>> {
+        self.read(|connection| sessions::find(connection, viewer, id))
+    }
+
+    fn sessions(
+        &self,
+        viewer: Viewer,
+        agent: Option<String>,
+        page: PageRequest,
+    ) -> Reply<Page<Arc<SessionRow>>> {
+        self.read(|connection| sessions::list(connection, viewer, agent.as_deref(), &page))
+    }
+
+    fn open_sessions(&self, after: SessionNo, limit: usize) -> Reply<Vec<Arc<SessionRow>>> {
+        self.read(|connection| sessions::open(connection, after, limit))
     }
 
     fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox> {
@@ -440,7 +566,9 @@ impl Store for SqliteStore {
                 .prepare("PRAGMA integrity_check")?
                 .query_map([], |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(found.into_iter().filter(|line| line != "ok").collect())
+            let mut wrong: Vec<String> = found.into_iter().filter(|line| line != "ok").collect();
+            wrong.extend(waiting_check::check_tables(connection)?);
+            Ok(wrong)
         })
     }
 

@@ -13,10 +13,13 @@ use rusqlite::{Connection, params};
 
 use super::channels::page_of;
 use super::delivery_read::delivery_to;
+use super::delivery_rows::load_delivery;
 use super::directory::{ROOM_COLUMNS, read_room};
 use super::message_read::{FullMessage, cursor, full_at, load, reactions};
 use super::room_index;
+use super::steps::Taken;
 use super::writer::Tx;
+use crate::delivery::apply::Step;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{
@@ -108,6 +111,21 @@ pub(super) fn mark_read(tx: &mut Tx<'_>, mark: &ReadMark) -> Result<()> {
                 read_at: Some(mark.at),
             };
             tx.log(&workspace, mark.at, RelayEvent::MessageRead(event))?;
+        }
+        settle_read(tx, &full, mark)?;
+    }
+    Ok(())
+}
+
+/// Settles what the reader has seen in its inbox before a session got it.
+fn settle_read(tx: &mut Tx<'_>, full: &FullMessage, mark: &ReadMark) -> Result<()> {
+    for position in tx.unfinished_in_room(mark.reader, full.room.no, full.position)? {
+        if mark.offered.contains(&position) {
+            continue;
+        }
+        let stored = load_delivery(tx.connection, position)?;
+        if !stored.row.state.is_with_session() {
+            tx.step(stored, &Taken::plain(&Step::Read, mark.at))?;
         }
     }
     Ok(())

@@ -62,7 +62,8 @@ CREATE TABLE members (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX members_by_room ON members (room, agent);
 
--- Current version of each message; earlier ones are in `message_versions`.
+-- Current version of each message; earlier ones are in `message_versions`. `depth` says how many replies
+-- by agents, one upon the other, lead to it.
 CREATE TABLE messages (
     position    INTEGER PRIMARY KEY,
     at          INTEGER NOT NULL,
@@ -72,6 +73,7 @@ CREATE TABLE messages (
     parent      INTEGER,
     parent_at   INTEGER,
     thread      INTEGER,
+    depth       INTEGER NOT NULL,
     recipients  INTEGER NOT NULL,
     text        TEXT NOT NULL,
     extra       TEXT,
@@ -109,30 +111,97 @@ CREATE TABLE message_versions (
 ) STRICT;
 CREATE INDEX message_versions_by_message ON message_versions (message, version);
 
--- Keyed by the log position of its `delivery.created`. States below 4 are not finished.
+-- Keyed by the log position of its `delivery.created`. States below 4 are not finished. `flags`: see
+-- delivery_rows.rs. `at` is of those that were not made by a send; NULL: the message's. `history` counts
+-- the entries that were ever made in `delivery_history`.
 CREATE TABLE deliveries (
-    position        INTEGER PRIMARY KEY,
-    message         INTEGER NOT NULL,
-    agent           INTEGER NOT NULL,
-    state           INTEGER NOT NULL,
-    mode            INTEGER,
-    allow_downgrade INTEGER NOT NULL,
-    priority        INTEGER NOT NULL,
-    reason          INTEGER NOT NULL,
-    deadline        INTEGER NOT NULL,
-    generation      INTEGER NOT NULL,
-    error           TEXT
+    position     INTEGER PRIMARY KEY,
+    message      INTEGER NOT NULL,
+    agent        INTEGER NOT NULL,
+    state        INTEGER NOT NULL,
+    mode         INTEGER,
+    used_mode    INTEGER,
+    flags        INTEGER NOT NULL,
+    priority     INTEGER NOT NULL,
+    reason       INTEGER NOT NULL,
+    deadline     INTEGER NOT NULL,
+    generation   INTEGER NOT NULL,
+    attempts     INTEGER NOT NULL,
+    history      INTEGER NOT NULL,
+    not_before   INTEGER,
+    only_session INTEGER,
+    holder       INTEGER,
+    epoch        INTEGER,
+    surfaced     INTEGER,
+    at           INTEGER,
+    error        TEXT
 ) STRICT;
 
--- Deliveries that are not finished, up to the workspace's mark; newer ones are found in `deliveries`.
+-- What happened to a delivery: each row holds the entries of one change, from the `n`th on.
+CREATE TABLE delivery_history (
+    delivery    INTEGER NOT NULL,
+    n           INTEGER NOT NULL,
+    body        TEXT NOT NULL,
+    PRIMARY KEY (delivery, n)
+) STRICT, WITHOUT ROWID;
+
+-- Deliveries that were not made by the send of their message.
+CREATE TABLE extra_deliveries (
+    message     INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (message, position)
+) STRICT, WITHOUT ROWID;
+
+-- Deliveries that are not finished, up to the workspace's mark, by the queue they wait in and by the next
+-- time that matters to them; newer ones are found in `deliveries`. See waiting.rs.
 CREATE TABLE waiting (
     agent       INTEGER NOT NULL,
+    lane        INTEGER NOT NULL,
     position    INTEGER NOT NULL,
-    PRIMARY KEY (agent, position)
+    room        INTEGER NOT NULL,
+    message     INTEGER NOT NULL,
+    PRIMARY KEY (agent, lane, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX waiting_by_message ON waiting (agent, room, message);
+CREATE TABLE wakes (
+    at          INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    PRIMARY KEY (at, position)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE waiting_marks (
     workspace   INTEGER PRIMARY KEY,
     position    INTEGER NOT NULL
+) STRICT;
+
+-- `token` is the hash of what a session comes back with.
+CREATE TABLE sessions (
+    no             INTEGER PRIMARY KEY,
+    workspace      INTEGER NOT NULL,
+    id             BLOB NOT NULL UNIQUE,
+    agent          INTEGER NOT NULL,
+    token          BLOB NOT NULL UNIQUE,
+    harness        TEXT NOT NULL,
+    link           INTEGER NOT NULL,
+    webhook        TEXT,
+    capabilities   TEXT NOT NULL,
+    safe_states    TEXT NOT NULL,
+    status         INTEGER NOT NULL,
+    status_before  INTEGER,
+    reason         TEXT,
+    parent         BLOB,
+    addressed_only INTEGER NOT NULL,
+    acked          INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    seen_at        INTEGER NOT NULL,
+    ended_at       INTEGER
+) STRICT;
+CREATE INDEX sessions_by_agent ON sessions (agent, no);
+CREATE INDEX sessions_open ON sessions (agent, no) WHERE ended_at IS NULL;
+
+-- How often the runner began.
+CREATE TABLE runs (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    number      INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE reactions (

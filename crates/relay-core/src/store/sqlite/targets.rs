@@ -29,6 +29,8 @@ pub(super) struct Parent {
     pub(super) at: Timestamp,
     /// The first message of the thread.
     pub(super) thread: Position,
+    /// How many replies by agents, one upon the other, lead to it.
+    pub(super) depth: u32,
     room: RoomNo,
 }
 
@@ -194,7 +196,7 @@ impl Tx<'_> {
     fn parent(&mut self, workspace: &WorkspaceRow, id: MessageId) -> Result<Parent> {
         let unknown = || Error::UnknownMessage(id);
         let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
-        self.query("SELECT room, thread FROM messages WHERE position = ?1 AND at = ?2")?
+        self.query("SELECT room, thread, depth FROM messages WHERE position = ?1 AND at = ?2")?
             .query_row([position.key(), at.as_millis()], |row| {
                 let thread = row
                     .get::<_, Option<i64>>(1)?
@@ -203,6 +205,7 @@ impl Tx<'_> {
                     position,
                     at,
                     thread,
+                    depth: row.get(2)?,
                     room: RoomNo(row.get(0)?),
                 })
             })

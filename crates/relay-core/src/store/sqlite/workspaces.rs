@@ -17,6 +17,7 @@ use super::directory::{
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::Hash;
+use crate::store::news::News;
 use crate::store::position::WORKSPACE_NO_MAX;
 use crate::store::records::{AgentNo, Credential, RoomKind, WorkspaceRow};
 use crate::store::requests::{NewToken, NewWorkspace, WorkspaceChange};
@@ -90,7 +91,9 @@ pub(super) fn update(tx: &mut Tx<'_>, change: &WorkspaceChange) -> Result<Arc<Wo
         policy_version: policy.version,
     };
     tx.log(&old, change.at, RelayEvent::WorkspaceUpdated(event))?;
-    tx.workspace(old.no)
+    let workspace = tx.workspace(old.no)?;
+    tx.tell(News::Workspace(workspace.clone()));
+    Ok(workspace)
 }
 
 pub(super) fn set_admin_key(tx: &mut Tx<'_>, token: NewToken) -> Result<()> {
@@ -99,6 +102,19 @@ pub(super) fn set_admin_key(tx: &mut Tx<'_>, token: NewToken) -> Result<()> {
         [Code(TokenKind::Admin)],
     )?;
     tx.insert_token(TokenKind::Admin, None, None, token)
+}
+
+/// Counts a new run of the runner.
+pub(super) fn begin_run(tx: &mut Tx<'_>) -> Result<u64> {
+    tx.execute(
+        "INSERT INTO runs (one, number) VALUES (1, 1)
+         ON CONFLICT (one) DO UPDATE SET number = number + 1",
+        [],
+    )?;
+    let run = tx
+        .query("SELECT number FROM runs")?
+        .query_row([], |row| row.get(0))?;
+    Ok(run)
 }
 
 impl Tx<'_> {

@@ -5,8 +5,10 @@
 //! rolled back and the same changes are made once more, each in a savepoint of its own, so that only
 //! that one is undone: savepoints copy every page they touch, so they are for this case alone.
 //!
-//! Nobody is answered, and nothing is announced, before the commit is on disk. When a commit fails, every
-//! change in it is answered with that failure and nothing of it is kept, in the database or in memory.
+//! Nobody is answered, and nothing is announced, before the commit is on disk. Then the observer learns of
+//! it, subscribers see its entries, and those who asked get their tickets and answers, in this order. When
+//! a commit fails, every change in it is answered with that failure and nothing of it is kept, in the
+//! database or in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +17,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, Params};
-use tokio::sync::oneshot;
 
 use super::FORMAT;
 use super::checkpoint::Checkpointer;
 use super::directory::Directory;
 use super::log::Heads;
+use crate::delivery::pace::Pace;
 use crate::environment::Random;
 use crate::error::{Error, Result, StorageError};
 use crate::store::live::{Entry, Hub};
-use crate::store::reply::Reply;
+use crate::store::news::News;
+use crate::store::reply::{Replier, Reply};
 
 /// Most changes that wait to be written.
 const QUEUED_CHANGES: usize = 16_384;
@@ -40,10 +43,30 @@ pub(super) struct Tx<'w> {
     pub(super) connection: &'w Connection,
     pub(super) directory: &'w mut Directory,
     pub(super) heads: &'w mut Heads,
+    pub(super) pace: &'w mut Pace,
     pub(super) random: &'w dyn Random,
-    entries: &'w mut Vec<Arc<Entry>>,
+    told: &'w mut Told,
     mode: Mode,
     wrote: bool,
+}
+
+/// What is told once the transaction is on disk.
+#[derive(Default)]
+struct Told {
+    entries: Vec<Arc<Entry>>,
+    news: Vec<News>,
+}
+
+impl Told {
+    /// How much there is, to go back to.
+    fn len(&self) -> (usize, usize) {
+        (self.entries.len(), self.news.len())
+    }
+
+    fn truncate(&mut self, (entries, news): (usize, usize)) {
+        self.entries.truncate(entries);
+        self.news.truncate(news);
+    }
 }
 
 /// How a change is kept apart from the others of its transaction.
@@ -75,7 +98,12 @@ impl Tx<'_> {
 
     /// Announces an entry once the transaction is on disk.
     pub(super) fn announce(&mut self, entry: Entry) {
-        self.entries.push(Arc::new(entry));
+        self.told.entries.push(Arc::new(entry));
+    }
+
+    /// Tells the observer once the transaction is on disk.
+    pub(super) fn tell(&mut self, news: News) {
+        self.told.news.push(news);
     }
 
     fn begin_writing(&mut self) -> Result<()> {
@@ -100,7 +128,7 @@ trait Job: Send {
 struct Change<T, F> {
     work: F,
     result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    reply: Replier<T>,
 }
 
 impl<T, F> Job for Change<T, F>
@@ -123,7 +151,7 @@ where
             (None, None) => Err(StorageError::Closed.into()),
         };
         // Whoever asked may have gone; the change is made all the same.
-        let _ = self.reply.send(result);
+        self.reply.send(result);
     }
 }
 
@@ -151,6 +179,7 @@ impl Writer {
             parts,
             directory: Directory::default(),
             heads: Heads::default(),
+            pace: Pace::default(),
             commits: commits.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -227,6 +256,8 @@ struct Actor {
     parts: WriterParts,
     directory: Directory,
     heads: Heads,
+    /// Not thrown away with a change: it was counted, and holding somebody back a little longer is harmless.
+    pace: Pace,
     commits: Arc<AtomicUsize>,
 }
 
@@ -242,14 +273,15 @@ impl Actor {
     }
 
     fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
-        let mut entries = Vec::new();
-        let failure = self.write(&mut batch, &mut entries).err();
+        let mut told = Told::default();
+        let failure = self.write(&mut batch, &mut told).err();
         if failure.is_some() {
             self.abandon();
             self.overwrite_failed();
         } else {
             self.commits.fetch_add(1, Ordering::Relaxed);
-            self.parts.hub.publish(entries);
+            self.parts.hub.tell(told.news);
+            self.parts.hub.publish(told.entries);
         }
         for job in batch {
             job.finish(failure.as_ref());
@@ -257,32 +289,28 @@ impl Actor {
     }
 
     /// Makes all changes in one transaction.
-    fn write(&mut self, batch: &mut [Box<dyn Job>], entries: &mut Vec<Arc<Entry>>) -> Result<()> {
-        if !self.attempt(batch, entries, Mode::Together)? {
+    fn write(&mut self, batch: &mut [Box<dyn Job>], told: &mut Told) -> Result<()> {
+        if !self.attempt(batch, told, Mode::Together)? {
             self.abandon();
-            entries.clear();
-            self.attempt(batch, entries, Mode::Apart)?;
+            *told = Told::default();
+            self.attempt(batch, told, Mode::Apart)?;
         }
         self.step("COMMIT")
     }
 
     /// Begins a transaction and makes the changes in it; false when one failed half-way.
-    fn attempt(
-        &mut self,
-        batch: &mut [Box<dyn Job>],
-        entries: &mut Vec<Arc<Entry>>,
-        mode: Mode,
-    ) -> Result<bool> {
+    fn attempt(&mut self, batch: &mut [Box<dyn Job>], told: &mut Told, mode: Mode) -> Result<bool> {
         self.step("BEGIN IMMEDIATE")?;
         for job in batch {
-            let announced = entries.len();
+            let before = told.len();
             self.heads.begin_change();
             let mut tx = Tx {
                 connection: &self.parts.connection,
                 directory: &mut self.directory,
                 heads: &mut self.heads,
+                pace: &mut self.pace,
                 random: &*self.parts.random,
-                entries,
+                told,
                 mode,
                 wrote: false,
             };
@@ -300,7 +328,7 @@ impl Actor {
                 (false, true, Mode::Apart) => {
                     self.step("ROLLBACK TO change")?;
                     self.step("RELEASE change")?;
-                    self.undo(entries, announced);
+                    self.undo(told, before);
                 }
             }
         }
@@ -313,8 +341,8 @@ impl Actor {
     }
 
     /// Takes a refused change out of memory, too.
-    fn undo(&mut self, entries: &mut Vec<Arc<Entry>>, announced: usize) {
-        entries.truncate(announced);
+    fn undo(&mut self, told: &mut Told, before: (usize, usize)) {
+        told.truncate(before);
         self.heads.undo_change();
         self.directory.forget();
     }

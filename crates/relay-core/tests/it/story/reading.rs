@@ -3,9 +3,16 @@
 use relay_protocol::api::messages::{InboxChannel, MessageSent, Reader};
 use relay_protocol::delivery::{DeliveryReason, DeliveryState};
 use relay_protocol::event::RelayEvent;
+use serde_json::json;
 
 use super::{Cast, DM, Tale, post};
 use crate::support::{all, page};
+
+/// What is logged when so many deliveries were seen in the inbox, up to one mark.
+fn read(settled: usize) -> Vec<&'static str> {
+    let settled = std::iter::repeat_n("delivery.delivered", settled);
+    std::iter::once("message.read").chain(settled).collect()
+}
 
 impl Tale {
     pub(super) async fn reading_leaves_marks(&mut self, cast: &Cast, post: &MessageSent) {
@@ -17,10 +24,13 @@ impl Tale {
         let last = thread.items.last().unwrap().message.id;
         self.engine.mark_read(&cast.bob, last).await.unwrap();
         let at = self.now();
-        let events = self.logs(&["message.read"]).await;
+        let events = self.logs(&read(4)).await;
         let Some(RelayEvent::MessageRead(read)) = &events[0].event else {
             panic!("{events:?}")
         };
+        let settled = json!(events[1]);
+        assert_eq!(settled["metadata"]["door"], "inbox");
+        assert_eq!(settled["terminal"], true);
         assert_eq!((read.message_id, read.agent_name.as_str()), (last, "Bob"));
         for again in [last, post.message_id] {
             self.engine.mark_read(&cast.bob, again).await.unwrap();
@@ -46,8 +56,7 @@ impl Tale {
         } = cast;
         let taken = self.engine.take_inbox(bob, all()).await.unwrap();
         assert_eq!(taken.conversations.len(), 3);
-        self.logs(&["message.read", "message.read", "message.read"])
-            .await;
+        self.logs(&[read(3), read(1), read(2)].concat()).await;
         assert_eq!(self.inbox(bob).await.unread, 0);
         self.send(alice, "#general", "one").await;
         self.send(alice, "#general", "two, @bob").await;
@@ -83,10 +92,10 @@ impl Tale {
         assert_eq!(inbox.conversations[0].with, ["carol"]);
         let some = self.engine.take_inbox(bob, page(1)).await.unwrap();
         assert_eq!((some.items.len(), some.more), (1, true));
-        self.logs(&["message.read"]).await;
+        self.logs(&read(1)).await;
         let rest = self.engine.take_inbox(bob, all()).await.unwrap();
         assert_eq!(rest.items, inbox.items[1..]);
-        self.logs(&["message.read", "message.read"]).await;
+        self.logs(&[read(1), read(1)].concat()).await;
         let empty = self.engine.take_inbox(bob, all()).await.unwrap();
         assert_eq!((empty.unread, empty.items.len()), (0, 0));
         self.logs_nothing().await;

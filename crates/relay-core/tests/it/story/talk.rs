@@ -51,7 +51,7 @@ impl Tale {
         assert_eq!(delivery.reason, DeliveryReason::Mention);
         assert_eq!(delivery.state, DeliveryState::Pending);
         assert_eq!(
-            (delivery.mode, delivery.priority),
+            (delivery.requested_mode, delivery.priority),
             (Some(DeliveryMode::OnIdle), Priority::Urgent)
         );
         assert!(delivery.allow_downgrade);

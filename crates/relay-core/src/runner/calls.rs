@@ -1,0 +1,178 @@
+//! The memory's side of the engine's calls.
+
+use std::sync::Arc;
+
+use relay_protocol::delivery_record::DeliveryDecision;
+use relay_protocol::link::LinkKind;
+use relay_protocol::session::BoundaryKind;
+use tokio::sync::oneshot;
+
+use super::Found;
+use super::state::{State, Timer, Times};
+use super::waiter::Heard;
+use crate::delivery::history::Offer;
+use crate::store::{AgentNo, Position, SessionNo, WorkspaceRow};
+
+impl State {
+    /// A session has attached, for the first time or again.
+    pub(super) fn attach(
+        &mut self,
+        session: SessionNo,
+        workspace: &Arc<WorkspaceRow>,
+        head: Position,
+        times: Times,
+    ) {
+        let known = self.workspaces.get(&workspace.no);
+        if known.is_none_or(|known| known.policy.version <= workspace.policy.version) {
+            self.workspaces.insert(workspace.no, workspace.clone());
+        }
+        let per_turn = self
+            .policy(workspace.no)
+            .map_or(0, |policy| policy.backlog_per_turn);
+        if let Some(live) = self.live_mut(session) {
+            live.backlog.begin(head, per_turn);
+        }
+        self.heard_of(session, times);
+        if let Some(&agent) = self.sessions.get(&session) {
+            self.touch(agent);
+        }
+    }
+
+    /// A session without a link is gone from when it was last heard of.
+    pub(super) fn heard_of(&mut self, session: SessionNo, times: Times) {
+        let Some(live) = self.live_mut(session) else {
+            return;
+        };
+        if live.row.link == LinkKind::None {
+            live.gone_since = Some(times.mono);
+            live.lease_ended = false;
+            self.schedule(session);
+        }
+    }
+
+    /// A session stands at a boundary. Without a link nothing can be handed to it.
+    pub(super) fn open(&mut self, session: SessionNo, kind: BoundaryKind, times: Times) {
+        let stalled = self
+            .sessions
+            .get(&session)
+            .and_then(|agent| self.desks.get(agent))
+            .is_some_and(|desk| desk.is_stalled(times.mono));
+        let live = self.live_mut(session);
+        let Some(live) = live.filter(|live| live.link.is_some() && !stalled) else {
+            return;
+        };
+        if !live.openings.contains(&kind) {
+            live.openings.push_back(kind);
+        }
+        if matches!(kind, BoundaryKind::OnIdle | BoundaryKind::NextMessage) {
+            live.backlog.next_turn();
+        }
+        let agent = live.row.agent;
+        self.touch(agent);
+    }
+
+    /// A session stands at a boundary no more.
+    pub(super) fn close(&mut self, session: SessionNo, kind: BoundaryKind) {
+        if let Some(live) = self.live_mut(session) {
+            live.openings.retain(|open| *open != kind);
+        }
+    }
+
+    /// The offer that a receipt answers, if it is out and nothing else settles it.
+    pub(super) fn settle(
+        &mut self,
+        agent: Option<AgentNo>,
+        position: Position,
+        via: Option<SessionNo>,
+        epoch: Option<u64>,
+    ) -> Option<Found> {
+        let agent = match (agent, via) {
+            (Some(agent), _) => agent,
+            (None, Some(session)) => *self.sessions.get(&session)?,
+            (None, None) => self
+                .desks
+                .iter()
+                .find(|(_, desk)| desk.out(position).is_some())
+                .map(|(agent, _)| *agent)?,
+        };
+        let out = self.desks.get_mut(&agent)?.out_mut(position)?;
+        let answers = !out.settling
+            && via.is_none_or(|session| session == out.offer.session)
+            && epoch.is_none_or(|epoch| epoch == out.offer.epoch);
+        if !answers {
+            return None;
+        }
+        out.settling = true;
+        Some(Found {
+            agent,
+            position,
+            offer: Box::new(out.offer.clone()),
+            decisions: std::mem::take(&mut out.waiting.decisions),
+        })
+    }
+
+    /// Offers nothing more to an agent for now; says what is out.
+    pub(super) fn hold(&mut self, agent: AgentNo) -> Vec<Position> {
+        let Some(desk) = self.desks.get_mut(&agent) else {
+            return Vec::new();
+        };
+        desk.holds += 1;
+        let lives = desk.sessions.values();
+        lives.flat_map(|live| live.out.keys().copied()).collect()
+    }
+
+    /// Adds somebody who waits for what a session says about a delivery.
+    pub(super) fn listen(
+        &mut self,
+        agent: AgentNo,
+        position: Position,
+        times: Times,
+    ) -> oneshot::Receiver<Heard> {
+        let (tell, told) = oneshot::channel();
+        let id = self.waiters.add(position, tell);
+        let Some(desk) = self.desks.get_mut(&agent) else {
+            self.waiters.tell(position, &Heard::no_session());
+            return told;
+        };
+        desk.unexplained.insert(position);
+        let workspace_no = desk.workspace_no;
+        let timeout = self
+            .policy(workspace_no)
+            .map_or(0, |policy| policy.offer_timeout_ms);
+        self.timers
+            .insert((times.mono + timeout, Timer::Waiter(id)));
+        self.touch(agent);
+        told
+    }
+
+    /// An offer that is out, and decisions that are not stored yet.
+    pub(super) fn known(
+        &self,
+        agent: AgentNo,
+        position: Position,
+    ) -> (Option<Offer>, Vec<DeliveryDecision>) {
+        let Some(desk) = self.desks.get(&agent) else {
+            return (None, Vec::new());
+        };
+        if let Some(out) = desk.out(position) {
+            return (Some(out.offer.clone()), out.waiting.decisions.clone());
+        }
+        let mut lives = desk.sessions.values();
+        let addressed = || lives.find_map(|live| live.addressed.get(&position));
+        let waiting = desk.shelf.get(position).or_else(addressed);
+        let decisions = waiting.map(|waiting| waiting.decisions.clone());
+        (None, decisions.unwrap_or_default())
+    }
+
+    /// An offer whose message can't be read at the moment: it is tried again later.
+    pub(super) fn offer_unread(
+        &mut self,
+        agent: AgentNo,
+        position: Position,
+        epoch: u64,
+        times: Times,
+    ) {
+        self.take_back_offer(agent, position, epoch);
+        self.stall(agent, times);
+    }
+}

@@ -1,0 +1,342 @@
+//! What the runner knows of one agent: its sessions, what was offered to them, what waits.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use relay_protocol::delivery_record::DeliveryDecision;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::policy::Policy;
+use relay_protocol::session::BoundaryKind;
+use relay_protocol::session_event::AgentSessionEventType;
+use relay_protocol::status::{AgentStatus, is_safe};
+
+use super::link::{LinkId, SessionLink};
+use crate::delivery::decide::{Moment, SessionView, open_lanes};
+use crate::delivery::history::Offer;
+use crate::delivery::lane::LaneSet;
+use crate::delivery::shelf::Shelf;
+use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow};
+use relay_protocol::link::LinkKind;
+
+/// Waiting deliveries of one agent that are kept in memory; the store has all of them.
+pub(super) const SHELF: usize = 256;
+
+/// How long a session that was given its share of a backlog may stay at rest before it gets the next
+/// share, when it does not say that a turn has begun.
+pub(super) const BACKLOG_PAUSE_MS: u64 = 60_000;
+
+/// Milliseconds of the monotonic clock.
+pub(super) type Mono = u64;
+
+/// One agent that has sessions.
+pub(super) struct Desk {
+    pub(super) agent: AgentNo,
+    pub(super) workspace_no: u32,
+    /// Sessions that have not ended, oldest first.
+    pub(super) sessions: BTreeMap<SessionNo, Live>,
+    /// What waits for whichever session is the current one.
+    pub(super) shelf: Shelf<Waiting>,
+    /// The number of the last reading for the shelf.
+    pub(super) refill: u64,
+    /// How many unfinished deliveries the agent has, as far as that is known.
+    pub(super) unfinished: u32,
+    /// Deliveries that came onto the shelf and whose waiting was not explained yet.
+    pub(super) unexplained: BTreeSet<Position>,
+    /// Changes under way that may settle any of the agent's deliveries: nothing is offered meanwhile.
+    pub(super) holds: u32,
+    /// After a failure of the store: nothing is tried before.
+    pub(super) stalled_until: Option<Mono>,
+    /// Whether the desk is in the queue of those to look at.
+    pub(super) queued: bool,
+}
+
+/// A delivery that waits.
+pub(super) struct Waiting {
+    pub(super) row: DeliveryRow,
+    /// The message, when it is at hand.
+    pub(super) message: Option<Arc<RelayMessage>>,
+    /// What was decided about it and is not stored yet.
+    pub(super) decisions: Vec<DeliveryDecision>,
+}
+
+impl Waiting {
+    pub(super) const fn new(row: DeliveryRow) -> Self {
+        Self {
+            row,
+            message: None,
+            decisions: Vec::new(),
+        }
+    }
+}
+
+/// An offer that is out.
+pub(super) struct Out {
+    pub(super) waiting: Waiting,
+    pub(super) offer: Offer,
+    pub(super) since: Mono,
+    /// A change that settles it is under way.
+    pub(super) settling: bool,
+    /// The session was asked to give it back; that has its own time.
+    pub(super) recalled: bool,
+}
+
+/// A session that has not ended.
+pub(super) struct Live {
+    pub(super) row: Arc<SessionRow>,
+    pub(super) link: Option<(LinkId, Arc<dyn SessionLink>)>,
+    /// Since when it has no link, or was not heard of if it never has one.
+    pub(super) gone_since: Option<Mono>,
+    /// What it accepted was taken back after its link was gone for too long.
+    pub(super) lease_ended: bool,
+    /// Going offline was asked of the store.
+    pub(super) going_offline: bool,
+    pub(super) out: BTreeMap<Position, Out>,
+    /// What waits for this session only; read when it attaches.
+    pub(super) addressed: BTreeMap<Position, Waiting>,
+    /// The number of the reading under way, and what has moved since it began.
+    pub(super) reading: Option<(u64, BTreeSet<Position>)>,
+    /// The boundaries that it stands at and whose deliveries are still to be handed over.
+    pub(super) openings: VecDeque<BoundaryKind>,
+    pub(super) backlog: Backlog,
+    /// Its entry among the timers.
+    pub(super) timer: Option<Mono>,
+    /// The lanes that are open at any moment; computed anew after a change.
+    open: Option<LaneSet>,
+}
+
+impl Live {
+    pub(super) fn new(row: Arc<SessionRow>, now: Mono) -> Self {
+        Self {
+            row,
+            link: None,
+            gone_since: Some(now),
+            lease_ended: false,
+            going_offline: false,
+            out: BTreeMap::new(),
+            addressed: BTreeMap::new(),
+            reading: None,
+            openings: VecDeque::new(),
+            backlog: Backlog::default(),
+            timer: None,
+            open: None,
+        }
+    }
+
+    /// The session as decisions see it.
+    pub(super) fn view(&self) -> SessionView<'_> {
+        SessionView {
+            capabilities: &self.row.capabilities,
+            safe_states: &self.row.safe_states,
+            status: self.row.status,
+            linked: self.link.is_some(),
+        }
+    }
+
+    /// The lanes from which something can be done at this moment.
+    pub(super) fn open_lanes(&mut self, policy: &Policy, moment: Moment) -> LaneSet {
+        match (moment, self.open) {
+            (Moment::Now, Some(lanes)) => lanes,
+            (Moment::Now, None) => {
+                let lanes = open_lanes(&self.view(), policy, moment);
+                self.open = Some(lanes);
+                lanes
+            }
+            (Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
+        }
+    }
+
+    /// The moment at which it stands.
+    pub(super) fn moment(&self) -> Moment {
+        self.openings
+            .front()
+            .copied()
+            .map_or(Moment::Now, Moment::At)
+    }
+
+    /// Something that decisions depend on has changed.
+    pub(super) fn changed(&mut self) {
+        self.open = None;
+    }
+
+    pub(super) fn is_safe(&self) -> bool {
+        is_safe(self.row.status, &self.row.safe_states)
+    }
+
+    /// Whether the session says when a turn begins.
+    fn reports_turns(&self) -> bool {
+        let emits = &self.row.capabilities.events.emits;
+        emits.contains(&AgentSessionEventType::StatusChanged)
+            || emits.contains(&AgentSessionEventType::StatusActive)
+    }
+
+    /// Takes the session's newest row.
+    pub(super) fn update(&mut self, row: Arc<SessionRow>) {
+        let was_active = self.row.status == AgentStatus::Active;
+        if row.status != AgentStatus::Offline {
+            self.going_offline = false;
+        }
+        self.row = row;
+        self.changed();
+        if was_active && self.is_safe() {
+            self.backlog.next_turn();
+        }
+    }
+
+    /// An offer was settled.
+    pub(super) fn settled(&mut self, now: Mono) {
+        if !self.out.is_empty() {
+            return;
+        }
+        self.backlog.rested_since = Some(now);
+        if !self.reports_turns() && self.row.link != LinkKind::None {
+            self.backlog.next_turn();
+        }
+    }
+
+    /// When something about the session is to be looked at, if nothing happens before.
+    pub(super) fn wake_at(&self, policy: &Policy) -> Option<Mono> {
+        let silent = self
+            .out
+            .values()
+            .filter(|out| !out.settling && !out.recalled)
+            .map(|out| out.since + policy.offer_timeout_ms)
+            .min();
+        let offline = self
+            .gone_since
+            .filter(|_| self.can_go_offline())
+            .map(|since| since + policy.offline_grace_ms);
+        let lease = self
+            .gone_since
+            .filter(|_| !self.lease_ended)
+            .map(|since| since + policy.accepted_lease_ms);
+        let share = self.backlog.next_share_at(self.is_safe());
+        [silent, offline, lease, share].into_iter().flatten().min()
+    }
+
+    pub(super) fn can_go_offline(&self) -> bool {
+        self.row.link != LinkKind::None
+            && !self.going_offline
+            && !matches!(
+                self.row.status,
+                AgentStatus::Offline | AgentStatus::Released | AgentStatus::Failed
+            )
+    }
+}
+
+/// What waited while a session was away: it gets a share of it per turn, not all at once.
+#[derive(Default)]
+pub(super) struct Backlog {
+    /// What is not newer than this waited while the session was away.
+    mark: Option<Position>,
+    /// How many of them it may still get in this turn.
+    left: u32,
+    per_turn: u32,
+    /// Since when nothing is out.
+    rested_since: Option<Mono>,
+}
+
+impl Backlog {
+    /// The session has come back; everything up to the mark waited meanwhile.
+    pub(super) const fn begin(&mut self, mark: Position, per_turn: u32) {
+        *self = Self {
+            mark: Some(mark),
+            left: per_turn,
+            per_turn,
+            rested_since: None,
+        };
+    }
+
+    pub(super) const fn next_turn(&mut self) {
+        self.left = self.per_turn;
+    }
+
+    /// Only what is newer than this may be offered now.
+    pub(super) const fn after(&self) -> Option<Position> {
+        if self.left == 0 { self.mark } else { None }
+    }
+
+    pub(super) fn offered(&mut self, position: Position) {
+        if self.mark.is_some_and(|mark| position <= mark) {
+            self.left = self.left.saturating_sub(1);
+            self.rested_since = None;
+        }
+    }
+
+    /// Nothing of it is left.
+    pub(super) const fn done(&mut self) {
+        self.mark = None;
+    }
+
+    fn next_share_at(&self, at_rest: bool) -> Option<Mono> {
+        let due = self.mark.is_some() && self.left == 0 && at_rest;
+        self.rested_since
+            .filter(|_| due)
+            .map(|since| since + BACKLOG_PAUSE_MS)
+    }
+
+    /// Opens the next share if the session was at rest for long enough.
+    pub(super) fn open_if_rested(&mut self, now: Mono, at_rest: bool) {
+        if self.next_share_at(at_rest).is_some_and(|at| at <= now) {
+            self.next_turn();
+        }
+    }
+}
+
+impl Desk {
+    pub(super) fn new(agent: AgentNo, workspace_no: u32) -> Self {
+        Self {
+            agent,
+            workspace_no,
+            sessions: BTreeMap::new(),
+            shelf: Shelf::new(SHELF),
+            refill: 0,
+            unfinished: 0,
+            unexplained: BTreeSet::new(),
+            holds: 0,
+            stalled_until: None,
+            queued: false,
+        }
+    }
+
+    /// The session that the agent's deliveries go to.
+    pub(super) fn current(&self) -> Option<SessionNo> {
+        let mut newest_first = self.sessions.iter().rev();
+        newest_first
+            .find(|(_, live)| live.row.can_be_current())
+            .map(|(no, _)| *no)
+    }
+
+    /// Whether nothing may be offered at the moment.
+    pub(super) fn is_held(&self, now: Mono) -> bool {
+        self.holds > 0 || self.is_stalled(now)
+    }
+
+    /// Whether the store has failed a moment ago.
+    pub(super) fn is_stalled(&self, now: Mono) -> bool {
+        self.stalled_until.is_some_and(|until| now < until)
+    }
+
+    /// The offer of a delivery that is out.
+    pub(super) fn out(&self, position: Position) -> Option<&Out> {
+        self.sessions
+            .values()
+            .find_map(|live| live.out.get(&position))
+    }
+
+    pub(super) fn out_mut(&mut self, position: Position) -> Option<&mut Out> {
+        self.sessions
+            .values_mut()
+            .find_map(|live| live.out.get_mut(&position))
+    }
+
+    /// How many deliveries wait behind those that are out.
+    pub(super) fn still_waiting(&self) -> u32 {
+        self.unfinished
+            .saturating_sub(u32::try_from(self.in_flight()).unwrap_or(u32::MAX))
+    }
+
+    /// How many offers are out.
+    pub(super) fn in_flight(&self) -> usize {
+        self.sessions.values().map(|live| live.out.len()).sum()
+    }
+}

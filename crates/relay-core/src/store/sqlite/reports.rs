@@ -1,0 +1,304 @@
+//! What sessions report: their numbers are checked, then each is logged, applied, or compared with what
+//! is known. All of a call is stored or nothing.
+
+use relay_protocol::delivery::MessageReceipt;
+use relay_protocol::event::{RelayEvent, SessionReport};
+use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
+use relay_protocol::negotiation::check_emits;
+use relay_protocol::session_event::{
+    AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport, StatusChanged,
+};
+use relay_protocol::status::{AgentStatus, StatusSource};
+use relay_protocol::time::Timestamp;
+
+use super::message_read::load;
+use super::session_turns::{become_status, check_change};
+use super::steps::Taken;
+use super::writer::Tx;
+use crate::delivery::apply::Step;
+use crate::delivery::history::Offer;
+use crate::error::{Error, Result};
+use crate::store::position::id_at;
+use crate::store::records::{SessionRow, WorkspaceRow};
+use crate::store::requests::Viewer;
+use crate::store::session_requests::{NumberedReport, Report, ReportKind, Reported};
+
+/// Stores reports of a session.
+pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
+    let before = tx.session(report.session)?;
+    let new = unknown_yet(&before, &report.events)?;
+    let mut duplicates = (report.events.len() - new.len()) as u64;
+    let Some(last) = new.last() else {
+        return Ok(Reported {
+            acked: before.acked,
+            duplicates,
+        });
+    };
+    let workspace = tx.workspace(before.workspace_no)?;
+    let mut writing = Writing {
+        workspace: &workspace,
+        session: (*before).clone(),
+        at: report.at,
+        jitter: report.jitter,
+    };
+    for numbered in new {
+        writing.check(&numbered.report)?;
+    }
+    for numbered in new {
+        let told = writing.write(tx, &numbered.report)?;
+        duplicates += u64::from(told == Told::Known);
+    }
+    let row = SessionRow {
+        acked: last.n,
+        seen_at: report.at,
+        ..writing.session
+    };
+    let row = tx.update_session(row)?;
+    tx.settle_ended(&row, report.at, report.jitter)?;
+    Ok(Reported {
+        acked: row.acked,
+        duplicates,
+    })
+}
+
+/// The reports that come after the last one that is stored.
+fn unknown_yet<'r>(row: &SessionRow, events: &'r [NumberedReport]) -> Result<&'r [NumberedReport]> {
+    let known = events.iter().take_while(|event| event.n <= row.acked);
+    let new = &events[known.count()..];
+    if !new.is_empty() {
+        check_goes_on(row)?;
+    }
+    for (expected, event) in (row.acked + 1..).zip(new) {
+        if event.n != expected {
+            return Err(Error::EventGap {
+                expected,
+                found: event.n,
+            });
+        }
+    }
+    Ok(new)
+}
+
+fn check_goes_on(row: &SessionRow) -> Result<()> {
+    match row.status.is_terminal() {
+        false => Ok(()),
+        true => Err(Error::SessionEnded {
+            id: row.id,
+            status: row.status,
+        }),
+    }
+}
+
+/// Whether a report told anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    News,
+    Known,
+}
+
+/// Reports on their way into the store.
+struct Writing<'w> {
+    workspace: &'w WorkspaceRow,
+    /// The session as the reports so far have made it.
+    session: SessionRow,
+    at: Timestamp,
+    jitter: u64,
+}
+
+impl Writing<'_> {
+    /// Refuses what the session did not declare, before anything is written.
+    fn check(&self, report: &ReportKind) -> Result<()> {
+        let emits = |event: &AgentSessionEvent| check_emits(&self.session.capabilities, event);
+        match report {
+            ReportKind::Observation(None) => {}
+            ReportKind::Observation(Some(event)) | ReportKind::Known(event) => emits(event)?,
+            ReportKind::Status { status, reason } => {
+                emits(&AgentSessionEvent::StatusChanged(StatusChanged {
+                    status: *status,
+                    previous_status: None,
+                    reason: reason.clone(),
+                }))?;
+            }
+            // A receipt is checked with the delivery it is about.
+            ReportKind::Receipt { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, tx: &mut Tx<'_>, report: &ReportKind) -> Result<Told> {
+        check_goes_on(&self.session)?;
+        match report {
+            ReportKind::Observation(event) => self.observation(tx, event.as_deref()),
+            ReportKind::Status { status, reason } => self.status(tx, *status, reason.as_ref()),
+            ReportKind::Receipt {
+                delivery,
+                offer,
+                receipt,
+            } => self.receipt(tx, *delivery, offer.as_deref(), receipt),
+            ReportKind::Known(event) => self.known(tx, event),
+        }
+    }
+
+    fn observation(&self, tx: &mut Tx<'_>, event: Option<&AgentSessionEvent>) -> Result<Told> {
+        let Some(event) = event else {
+            return Ok(Told::News);
+        };
+        let report = SessionReport {
+            agent_id: tx.agent_by_no(self.session.agent)?.id,
+            session_id: Some(self.session.id),
+            event: event.clone(),
+        };
+        tx.log(self.workspace, self.at, observed(report)?)?;
+        Ok(Told::News)
+    }
+
+    fn status(
+        &mut self,
+        tx: &mut Tx<'_>,
+        status: AgentStatus,
+        reason: Option<&String>,
+    ) -> Result<Told> {
+        let previous = self.session.status;
+        let capabilities = &self.session.capabilities;
+        check_change(previous, status, StatusSource::Session, capabilities)?;
+        if status == previous {
+            return Ok(Told::Known);
+        }
+        become_status(&mut self.session, status, reason.cloned(), self.at);
+        tx.log_status(self.workspace, &self.session, Some(previous), self.at)?;
+        Ok(Told::News)
+    }
+
+    fn receipt(
+        &self,
+        tx: &mut Tx<'_>,
+        delivery: DeliveryId,
+        offer: Option<&Offer>,
+        receipt: &MessageReceipt,
+    ) -> Result<Told> {
+        let stored = tx.delivery_of(self.workspace, self.session.agent, delivery)?;
+        let message_id = id_at(self.workspace.id, stored.row.message, stored.sent_at);
+        let form = session_form(receipt, delivery, message_id);
+        check_emits(&self.session.capabilities, &form)?;
+        let step = Step::Receipt {
+            session: Some(self.session.no),
+            offer: offer.cloned().map(Box::new),
+            epoch: None,
+            receipt: receipt.clone(),
+        };
+        let taken = Taken {
+            jitter: self.jitter,
+            ..Taken::plain(&step, self.at)
+        };
+        let advanced = tx.step(stored, &taken)?;
+        Ok(if advanced.moved {
+            Told::News
+        } else {
+            Told::Known
+        })
+    }
+
+    /// Compares what Relay logs by itself with what it knows.
+    fn known(&self, tx: &Tx<'_>, event: &AgentSessionEvent) -> Result<Told> {
+        match event {
+            AgentSessionEvent::MessageReceived(report) => self.knows_message(tx, report.message_id),
+            AgentSessionEvent::MessageSent(report) => self.knows_message(tx, report.message_id),
+            AgentSessionEvent::SessionStarted(report) => self.is_itself(report.session_id),
+            AgentSessionEvent::SessionReleased(report) => self.is_itself(report.session_id),
+            AgentSessionEvent::SessionResumed(report) => self.is_itself(report.session_id),
+            AgentSessionEvent::SessionForked(report) => self
+                .is_itself(report.session_id)
+                .or_else(|_| self.is_itself(report.parent_session_id)),
+            AgentSessionEvent::ActionInvoked(report) => {
+                Err(Error::UnknownInvocation(report.invocation_id))
+            }
+            AgentSessionEvent::ActionCompleted(report) => {
+                Err(Error::UnknownInvocation(report.invocation_id))
+            }
+            AgentSessionEvent::ActionFailed(report) => {
+                Err(Error::UnknownInvocation(report.invocation_id))
+            }
+            AgentSessionEvent::ActionDenied(report) => {
+                Err(Error::UnknownInvocation(report.invocation_id))
+            }
+            other => Err(misplaced(other, "a fact that Relay logs by itself")),
+        }
+    }
+
+    fn knows_message(&self, tx: &Tx<'_>, id: MessageId) -> Result<Told> {
+        let viewer = Viewer {
+            workspace_no: self.workspace.no,
+            agent: Some(self.session.agent),
+        };
+        load(tx.connection, self.workspace, viewer, id).map(|_| Told::Known)
+    }
+
+    fn is_itself(&self, id: SessionId) -> Result<Told> {
+        if id == self.session.id {
+            Ok(Told::Known)
+        } else {
+            Err(Error::UnknownSession(id))
+        }
+    }
+}
+
+fn misplaced(event: &AgentSessionEvent, expected: &str) -> Error {
+    Error::Invalid {
+        path: "event.type",
+        expected: expected.to_owned(),
+        found: event.tag().to_owned(),
+    }
+}
+
+/// A receipt as the event by which a session reports it.
+fn session_form(
+    receipt: &MessageReceipt,
+    delivery_id: DeliveryId,
+    message_id: MessageId,
+) -> AgentSessionEvent {
+    let report = DeliveryReport {
+        delivery_id,
+        message_id,
+    };
+    match receipt {
+        MessageReceipt::Accepted(_) => AgentSessionEvent::DeliveryAccepted(report),
+        MessageReceipt::Delivered(_) => AgentSessionEvent::DeliveryDelivered(report),
+        MessageReceipt::Deferred(deferred) => {
+            AgentSessionEvent::DeliveryDeferred(DeliveryDeferredReport {
+                delivery_id,
+                message_id,
+                available_at: deferred.available_at,
+                reason: deferred.reason.clone(),
+            })
+        }
+        MessageReceipt::Failed(failed) => AgentSessionEvent::DeliveryFailed(DeliveryFailedReport {
+            delivery_id,
+            message_id,
+            reason: failed.reason.clone(),
+            retryable: failed.retryable,
+        }),
+    }
+}
+
+/// An observation as listeners get it.
+fn observed(report: SessionReport) -> Result<RelayEvent> {
+    use AgentSessionEvent as E;
+    let wrap = match &report.event {
+        E::ToolCalled(_) => RelayEvent::ToolCalled,
+        E::ToolCompleted(_) => RelayEvent::ToolCompleted,
+        E::ToolFailed(_) => RelayEvent::ToolFailed,
+        E::ToolOutput(_) => RelayEvent::ToolOutput,
+        E::TranscriptChunk(_) => RelayEvent::TranscriptChunk,
+        E::FileChanged(_) => RelayEvent::FileChanged,
+        E::CommandStarted(_) => RelayEvent::CommandStarted,
+        E::CommandCompleted(_) => RelayEvent::CommandCompleted,
+        E::CommandFailed(_) => RelayEvent::CommandFailed,
+        E::TerminalOutput(_) => RelayEvent::TerminalOutput,
+        E::TerminalScreen(_) => RelayEvent::TerminalScreen,
+        E::UsageUpdated(_) => RelayEvent::UsageUpdated,
+        E::Log(_) => RelayEvent::Log,
+        E::Error(_) => RelayEvent::Error,
+        other => return Err(misplaced(other, "something that a session observes")),
+    };
+    Ok(wrap(report))
+}

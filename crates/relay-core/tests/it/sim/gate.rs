@@ -1,0 +1,197 @@
+//! The real store behind a gate: a write is made when the simulation says so, and answered when it says
+//! so. Between any two of these the process may die, and what was not made yet never is.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use relay_core::Result;
+use relay_core::error::StorageError;
+use relay_core::store::chain::Hash;
+use relay_core::store::live::{Hub, StoredEvent};
+use relay_core::store::requests::{AgentChange, Release};
+use relay_core::store::sqlite::SqliteStore;
+use relay_core::store::*;
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
+use relay_protocol::api::messages::{
+    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+};
+use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::channel::Channel;
+use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
+use relay_protocol::message::RelayMessage;
+use relay_protocol::time::Timestamp;
+
+use crate::delivering::Prompt;
+
+/// A store whose writes wait to be let through.
+pub(super) struct Gate {
+    real: Arc<SqliteStore>,
+    calls: Mutex<VecDeque<Call>>,
+}
+
+/// A write that waits.
+struct Call {
+    name: &'static str,
+    make: Box<Make>,
+}
+
+/// Makes a write and says how it is answered.
+type Make = dyn FnOnce(&SqliteStore, Fate) -> Answer + Send;
+
+/// Gives an answer.
+pub(super) type Answer = Box<dyn FnOnce() + Send>;
+
+/// What becomes of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is made.
+    Made,
+    /// The store can't write at the moment.
+    Refused,
+}
+
+impl Gate {
+    pub(super) fn new(real: Arc<SqliteStore>) -> Self {
+        Self {
+            real,
+            calls: Mutex::default(),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.calls.lock().unwrap().len()
+    }
+
+    /// Makes the next write; its answer is given later.
+    pub(super) fn make_next(&self, fate: Fate) -> Option<(&'static str, Answer)> {
+        let call = self.calls.lock().unwrap().pop_front()?;
+        Some((call.name, (call.make)(&self.real, fate)))
+    }
+
+    /// Writes that were not made never are.
+    pub(super) fn die(&self) {
+        let calls = std::mem::take(&mut *self.calls.lock().unwrap());
+        drop(calls);
+    }
+
+    fn later<T: Send + Unpin + 'static>(
+        &self,
+        name: &'static str,
+        make: impl FnOnce(&SqliteStore) -> Reply<T> + Send + 'static,
+    ) -> Reply<T> {
+        let (replier, reply) = Reply::pending();
+        let make = Box::new(move |real: &SqliteStore, fate: Fate| -> Answer {
+            let result: Result<T> = match fate {
+                Fate::Made => make(real).wait(),
+                Fate::Refused => Err(StorageError::Unavailable("simulated".to_owned()).into()),
+            };
+            Box::new(move || replier.send(result))
+        });
+        self.calls.lock().unwrap().push_back(Call { name, make });
+        reply
+    }
+}
+
+/// Writes wait at the gate, or are made and answered on the spot; reads go straight through.
+macro_rules! gate {
+    (
+        writes { $(fn $write:ident(&self $(, $warg:ident: $wtype:ty)*) -> $wreply:ty;)* }
+        reads { $(fn $read:ident(&self $(, $rarg:ident: $rtype:ty)*) -> $rreply:ty;)* }
+    ) => {
+        impl Store for Gate {
+            $(fn $write(&self $(, $warg: $wtype)*) -> Reply<$wreply> {
+                self.later(stringify!($write), move |real| real.$write($($warg),*))
+            })*
+            $(fn $read(&self $(, $rarg: $rtype)*) -> Reply<$rreply> {
+                self.real.$read($($rarg),*)
+            })*
+
+            fn live(&self) -> &Arc<Hub> {
+                self.real.live()
+            }
+        }
+
+        impl Store for Prompt {
+            $(fn $write(&self $(, $warg: $wtype)*) -> Reply<$wreply> {
+                self.at_once(move |real| real.$write($($warg),*))
+            })*
+            $(fn $read(&self $(, $rarg: $rtype)*) -> Reply<$rreply> {
+                self.real().$read($($rarg),*)
+            })*
+
+            fn live(&self) -> &Arc<Hub> {
+                self.real().live()
+            }
+        }
+    };
+}
+
+gate! {
+    writes {
+        fn create_workspace(&self, new: NewWorkspace) -> Arc<WorkspaceRow>;
+        fn update_workspace(&self, change: WorkspaceChange) -> Arc<WorkspaceRow>;
+        fn set_admin_key(&self, token: NewToken) -> ();
+        fn register_agent(&self, new: NewAgent) -> Arc<AgentRow>;
+        fn update_agent(&self, change: AgentChange) -> Arc<AgentRow>;
+        fn rotate_token(&self, rotation: TokenRotation) -> ();
+        fn release_agent(&self, release: Release) -> ();
+        fn create_channel(&self, new: NewChannel) -> Channel;
+        fn update_channel(&self, change: ChannelChange) -> Channel;
+        fn join_channel(&self, joining: Joining) -> Channel;
+        fn leave_channel(&self, leaving: Joining) -> Channel;
+        fn send(&self, new: NewMessage) -> Arc<SendRecord>;
+        fn edit_message(&self, edit: MessageEdit) -> Arc<RelayMessage>;
+        fn react(&self, request: ReactionRequest) -> Vec<Reaction>;
+        fn mark_read(&self, mark: ReadMark) -> ();
+        fn deliver(&self, new: NewDelivery) -> DeliveryRow;
+        fn advance(&self, advance: Advance) -> Advanced;
+        fn flush(&self, request: FlushRequest) -> Vec<DeliveryRow>;
+        fn waiting(&self, query: WaitingQuery) -> WaitingPage;
+        fn addressed_to(&self, session: SessionNo) -> Vec<DeliveryRow>;
+        fn due(&self, now: Timestamp, limit: usize) -> DueNow;
+        fn begin_run(&self) -> u64;
+        fn attach_session(&self, new: NewSession) -> AttachedSession;
+        fn held_by(&self, session: SessionNo) -> Vec<DeliveryId>;
+        fn fork_session(&self, new: NewFork) -> Arc<SessionRow>;
+        fn change_session(&self, change: SessionChange) -> Arc<SessionRow>;
+        fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> u32;
+        fn report(&self, report: Report) -> Reported;
+        fn store_attachment(&self, new: NewAttachmentRow) -> AttachmentId;
+        fn erase(&self, erasure: Erasure) -> u64;
+        fn retain(&self, retention: Retention) -> (u64, u64);
+        fn collect_garbage(&self, now: i64) -> u64;
+    }
+    reads {
+        fn workspace(&self, id: WorkspaceId) -> Option<Arc<WorkspaceRow>>;
+        fn workspace_by_no(&self, no: u32) -> Arc<WorkspaceRow>;
+        fn credential(&self, hash: Hash) -> Option<Credential>;
+        fn agent(&self, workspace_no: u32, name: &str) -> Arc<AgentRow>;
+        fn agent_by_no(&self, no: AgentNo) -> Arc<AgentRow>;
+        fn agents(&self, workspace_no: u32, page: PageRequest) -> Page<AgentIdentity>;
+        fn channel(&self, workspace_no: u32, name: &str) -> Channel;
+        fn channels(&self, workspace_no: u32, page: PageRequest) -> Page<Channel>;
+        fn members(&self, workspace_no: u32, channel: &str, page: PageRequest) -> Page<ChannelMember>;
+        fn message(&self, viewer: Viewer, id: MessageId) -> MessageView;
+        fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Page<MessageView>;
+        fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Page<MessageView>;
+        fn readers(&self, viewer: Viewer, id: MessageId) -> Vec<Reader>;
+        fn deliveries(&self, viewer: Viewer, id: MessageId) -> Vec<DeliverySummary>;
+        fn delivery(&self, viewer: Viewer, id: DeliveryId) -> DeliveryStory;
+        fn delivery_list(&self, viewer: Viewer, filter: DeliveryFilter, page: PageRequest) -> Page<DeliveryStory>;
+        fn message_at(&self, position: Position) -> Arc<RelayMessage>;
+        fn session(&self, viewer: Viewer, id: SessionId) -> Arc<SessionRow>;
+        fn sessions(&self, viewer: Viewer, agent: Option<String>, page: PageRequest) -> Page<Arc<SessionRow>>;
+        fn open_sessions(&self, after: SessionNo, limit: usize) -> Vec<Arc<SessionRow>>;
+        fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Inbox;
+        fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest) -> Page<Conversation>;
+        fn search(&self, viewer: Viewer, search: Search) -> Page<SearchHit>;
+        fn attachment(&self, viewer: Viewer, id: AttachmentId) -> AttachmentContent;
+        fn events(&self, workspace_no: u32, after: u64, limit: usize) -> Vec<Arc<StoredEvent>>;
+        fn head(&self, workspace_no: u32) -> ChainHead;
+        fn verify(&self, workspace_no: u32) -> AuditReport;
+        fn check_integrity(&self) -> Vec<String>;
+        fn backup(&self, to: &Path) -> ();
+    }
+}
