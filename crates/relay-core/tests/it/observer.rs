@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 use relay_core::Caller;
 use relay_core::delivery::apply::Step;
 use relay_core::store::sqlite::{SqliteStore, Synchronous};
-use relay_core::store::{News, Observer, SessionTurn, Store as _};
+use relay_core::store::{News, Observer, ReportKind, SessionTurn, Store as _};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::status::AgentStatus;
 
 use crate::backstage::{accepted, delivered, status};
-use crate::support::{SqliteWorld, poll, target};
-use relay_core::store::ReportKind;
+use crate::support::{SqliteWorld, target};
 
 /// Writes down in short what it learns.
 struct Notebook {
@@ -127,18 +126,15 @@ async fn what_is_refused_half_way_is_not_told_and_the_rest_once() {
         // The receipt is applied before the status turns out to be illegal.
         let reports = vec![receipt, status(AgentStatus::Starting)];
         let body = |text: String| SendMessage::text(target("@bob"), text);
-        let mut left = Box::pin(world.engine.send(&alice, body(format!("left {number}"))));
-        let mut bad = Box::pin(behind.report(&session, 1, reports));
-        let mut right = Box::pin(world.engine.send(&alice, body(format!("right {number}"))));
-        let early = [
-            poll(left.as_mut()).is_ready(),
-            poll(bad.as_mut()).is_ready(),
-            poll(right.as_mut()).is_ready(),
-        ];
-        assert_eq!(early, [false; 3]);
-        left.await.unwrap();
-        bad.await.unwrap_err();
-        right.await.unwrap();
+        // All three are asked for before any of them is waited for.
+        let (left, bad, right) = tokio::join!(
+            world.engine.send(&alice, body(format!("left {number}"))),
+            behind.report(&session, 1, reports),
+            world.engine.send(&alice, body(format!("right {number}"))),
+        );
+        left.unwrap();
+        bad.unwrap_err();
+        right.unwrap();
         let lines = notebook.lines();
         let about = |side: &str| format!("sent \"{side} {number}\": ");
         assert_eq!(lines.len(), 2, "{lines:?}");
