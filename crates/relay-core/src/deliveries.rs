@@ -5,27 +5,28 @@ use std::borrow::Cow;
 use relay_protocol::agent::Metadata;
 use relay_protocol::api::Page;
 use relay_protocol::delivery::{
-    AcceptedReceipt, DeferredReceipt, DeliveryState, MessageReceipt, Priority,
+    AcceptedReceipt, DeferredReceipt, DeliveryState, FailedReceipt, MessageReceipt, Priority,
 };
 use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Delivery, Flush, Flushed};
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::limits::{FLUSHED_AT_ONCE, METADATA_BYTES, REASON_BYTES};
 use relay_protocol::socket::{ControlOp, ReceiptFrame};
 use relay_protocol::status::AgentStatus;
-use relay_protocol::time::Timestamp;
+use tokio::sync::oneshot;
 
 use crate::agents::bare;
 use crate::caller::Caller;
-use crate::delivery::apply::Step;
+use crate::delivery::apply::{CANCELLED, Step};
 use crate::delivery::history::Entry;
 use crate::delivery::story::{explain, summary};
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
+use crate::messages::{check_deadline, idempotency};
 use crate::runner::{Ask, Asked, Heard};
 use crate::store::position::place_of;
 use crate::store::{
-    AgentNo, DeliverTo, DeliveryFilter, DeliveryRow, FlushRequest, NewDelivery, Position, Viewer,
-    WorkspaceRow,
+    AgentNo, DeliverTo, DeliveryFilter, DeliveryRow, DeliveryStory, FlushRequest, NewDelivery,
+    Position, Viewer, WorkspaceRow,
 };
 
 /// What became of a receipt.
@@ -48,19 +49,20 @@ impl Engine {
     ) -> Result<ReceiptStored> {
         let receipt = self.clean_receipt(body.delivery_id, body.receipt)?;
         let via = match via {
-            Some(session) => Some(self.own_session(caller, session).await?.no),
+            Some(session) => Some(self.own_session(caller, session).await?),
             None => None,
         };
-        let viewer = caller.viewer()?;
+        let of = via.as_ref().map(|row| row.agent).or(caller.viewer()?.agent);
+        let via = via.map(|row| row.no);
         let position = self.place(caller, body.delivery_id)?;
-        let settling = self.runner.settle(viewer.agent, position, via, body.epoch);
+        let settling = self.runner.settle(of, position, via, body.epoch);
         let (agent, offer, decisions) = match settling {
             Some(settling) => {
                 let (agent, offer, decisions) = settling.into_parts();
                 (agent, Some(offer), decisions)
             }
             None => {
-                let agent = self.recipient(caller, body.delivery_id).await?;
+                let agent = self.recipient(caller, of, body.delivery_id).await?;
                 (agent, None, Vec::new())
             }
         };
@@ -122,11 +124,19 @@ impl Engine {
             .ok_or(Error::UnknownDelivery(id))
     }
 
-    /// For whom a delivery is, for that agent or the workspace. To others it does not exist.
-    async fn recipient(&self, caller: &Caller, id: DeliveryId) -> Result<AgentNo> {
-        let viewer = caller.viewer()?;
+    /// For whom a delivery is, for whoever speaks for that agent or for all. To others it does not exist.
+    async fn recipient(
+        &self,
+        caller: &Caller,
+        of: Option<AgentNo>,
+        id: DeliveryId,
+    ) -> Result<AgentNo> {
+        let viewer = Viewer {
+            workspace_no: caller.workspace()?.no,
+            agent: None,
+        };
         let story = self.store.delivery(viewer, id).await?;
-        match viewer.agent {
+        match of {
             Some(agent) if agent != story.row.agent => Err(Error::UnknownDelivery(id)),
             _ => Ok(story.row.agent),
         }
@@ -170,6 +180,9 @@ impl Engine {
 
     /// Delivers a stored message to an agent or a session: the spec's `deliver`.
     pub async fn deliver(&self, caller: &Caller, body: DeliverMessage) -> Result<MessageReceipt> {
+        let key = body.context.as_ref();
+        let key = key.and_then(|context| context.idempotency_key.as_deref());
+        let idempotency = idempotency(key, &body)?;
         let context = body.context.unwrap_or_default();
         let to = match (body.agent, body.session_id) {
             (Some(agent), None) => DeliverTo::Agent(bare(&agent).to_owned()),
@@ -183,7 +196,7 @@ impl Engine {
             }
         };
         let at = self.now();
-        crate::messages::check_deadline(context.deadline, at)?;
+        check_deadline(context.deadline, at)?;
         let row = self
             .store
             .deliver(NewDelivery {
@@ -196,10 +209,16 @@ impl Engine {
                 reason: context.reason,
                 deadline: context.deadline,
                 at,
-                idempotency: None,
+                idempotency,
             })
             .await?;
-        self.outcome(caller.workspace()?, &row, at).await
+        let listening = self.runner.listen(row.agent, row.position);
+        let workspace = caller.workspace()?;
+        let story = self.story(workspace, &row).await?;
+        match said(&story).or_else(|| put_off(&story)) {
+            Some(receipt) => Ok(receipt),
+            None => self.hear(workspace, &row, listening).await,
+        }
     }
 
     /// Reopens a failed delivery under the same id.
@@ -207,41 +226,37 @@ impl Engine {
         let row = self.store.delivery(caller.viewer()?, id).await?.row;
         // The session may answer before we know that the delivery is open again.
         let listening = self.runner.listen(row.agent, row.position);
-        self.runner
+        let taken = self
+            .runner
             .take(row.agent, row.position, Step::Retried, Vec::new())
             .await?;
-        Ok(answer(id, listening.await.unwrap_or(Heard::Nothing)))
+        self.hear(caller.workspace()?, &taken.row, listening).await
     }
 
-    /// What a session says about a delivery from a time on or, while Relay holds it, that it does.
-    async fn outcome(
-        &self,
-        workspace: &WorkspaceRow,
-        row: &DeliveryRow,
-        since: Timestamp,
-    ) -> Result<MessageReceipt> {
-        let id = row.id(workspace.id);
-        let listening = self.runner.listen(row.agent, row.position);
+    /// A delivery as it stands now.
+    async fn story(&self, workspace: &WorkspaceRow, row: &DeliveryRow) -> Result<DeliveryStory> {
         let viewer = Viewer {
             workspace_no: workspace.no,
             agent: None,
         };
-        // The session may have answered before we listened.
-        let story = self.store.delivery(viewer, id).await?;
-        let said = story
-            .history
-            .into_iter()
-            .rev()
-            .find_map(|entry| match entry {
-                Entry::Receipt(stored) if stored.at >= since && !stored.late => {
-                    Some(stored.receipt)
-                }
-                _ => None,
-            });
-        match said {
-            Some(receipt) => Ok(receipt),
-            None => Ok(answer(id, listening.await.unwrap_or(Heard::Nothing))),
+        self.store.delivery(viewer, row.id(workspace.id)).await
+    }
+
+    /// What a session says about a delivery from now on or, while Relay holds it, that it does.
+    async fn hear(
+        &self,
+        workspace: &WorkspaceRow,
+        row: &DeliveryRow,
+        listening: oneshot::Receiver<Heard>,
+    ) -> Result<MessageReceipt> {
+        let heard = listening.await.unwrap_or(Heard::Nothing);
+        if heard == Heard::Nothing {
+            let story = self.story(workspace, row).await?;
+            if let Some(receipt) = said(&story).or_else(|| said_since(&story, row)) {
+                return Ok(receipt);
+            }
         }
+        Ok(answer(row.id(workspace.id), heard))
     }
 
     /// Calls a delivery back. One that a session has is asked for first.
@@ -282,25 +297,38 @@ impl Engine {
                 limit: FLUSHED_AT_ONCE,
             })
             .await?;
-        let away = self.away(row.no);
         let mut receipts = Vec::with_capacity(meant.len());
-        for row in meant {
-            let id = row.id(workspace.id);
-            let receipt = match (&away, row.state) {
-                (Some(reason), _) => MessageReceipt::Deferred(DeferredReceipt {
-                    delivery_id: Some(id),
+        if let Some(reason) = self.away(row.no) {
+            receipts.extend(meant.iter().map(|row| {
+                MessageReceipt::Deferred(DeferredReceipt {
+                    delivery_id: Some(row.id(workspace.id)),
                     available_at: at,
                     reason: Some(reason.clone()),
                     metadata: None,
-                }),
-                (None, state) => {
-                    if state == DeliveryState::Accepted {
-                        self.flush_held(&row, id);
-                    }
-                    self.outcome(workspace, &row, at).await?
-                }
-            };
-            receipts.push(receipt);
+                })
+            }));
+            return Ok(Flushed { receipts });
+        }
+        // All of them are heard at the same time: together they have as long as one.
+        let listening: Vec<_> = meant
+            .iter()
+            .map(|row| self.runner.listen(row.agent, row.position))
+            .collect();
+        for row in &meant {
+            if row.state == DeliveryState::Accepted {
+                self.flush_held(row, row.id(workspace.id));
+            }
+        }
+        // A session may have answered before we listened.
+        let mut early = Vec::with_capacity(meant.len());
+        for row in &meant {
+            early.push(said_since(&self.story(workspace, row).await?, row));
+        }
+        for ((row, listening), early) in meant.iter().zip(listening).zip(early) {
+            receipts.push(match early {
+                Some(receipt) => receipt,
+                None => self.hear(workspace, row, listening).await?,
+            });
         }
         Ok(Flushed { receipts })
     }
@@ -318,7 +346,7 @@ impl Engine {
     /// Asks the session that holds a delivery to surface it.
     fn flush_held(&self, row: &DeliveryRow, id: DeliveryId) {
         let Some(holder) = row.holder else { return };
-        let (tell, _) = tokio::sync::oneshot::channel();
+        let (tell, _) = oneshot::channel();
         let ask = Ask {
             op: ControlOp::Flush,
             delivery_id: Some(id),
@@ -330,6 +358,59 @@ impl Engine {
         };
         // One that can't be reached says so by its silence.
         let _ = self.runner.ask(holder.session, ask);
+    }
+}
+
+/// What is known of a delivery for which nobody has to be asked: how it ended, or that a session has it.
+fn said(story: &DeliveryStory) -> Option<MessageReceipt> {
+    let state = story.row.state;
+    if state.is_terminal() || state == DeliveryState::Accepted {
+        last_receipt(story)
+    } else {
+        None
+    }
+}
+
+/// The last receipt that counted, or the failure of a delivery that no session was asked about.
+fn last_receipt(story: &DeliveryStory) -> Option<MessageReceipt> {
+    let reason = match (story.row.state, &story.row.error) {
+        (DeliveryState::Failed, Some(error)) => Some(error.code.to_string()),
+        (DeliveryState::Cancelled, _) => Some(CANCELLED.to_owned()),
+        _ => None,
+    };
+    if let Some(reason) = reason {
+        return Some(MessageReceipt::Failed(FailedReceipt {
+            delivery_id: Some(story.id),
+            reason,
+            retryable: Some(false),
+            metadata: None,
+        }));
+    }
+    let mut newest_first = story.history.iter().rev();
+    newest_first.find_map(|entry| match entry {
+        Entry::Receipt(stored) if !stored.late => Some(stored.receipt.clone()),
+        _ => None,
+    })
+}
+
+/// The answer for a delivery that waits until a time.
+fn put_off(story: &DeliveryStory) -> Option<MessageReceipt> {
+    let until = story.row.not_before?;
+    let heard = Heard::Held {
+        waits_for: None,
+        why: format!("it waits until {until}"),
+    };
+    Some(answer(story.id, heard))
+}
+
+/// What was said about a delivery since it was like this, or how it had ended by then.
+fn said_since(story: &DeliveryStory, then: &DeliveryRow) -> Option<MessageReceipt> {
+    let now = &story.row;
+    let moved = (now.state, now.not_before) != (then.state, then.not_before);
+    if moved || now.state.is_terminal() {
+        last_receipt(story)
+    } else {
+        None
     }
 }
 

@@ -247,7 +247,10 @@ fn check_emoji(emoji: &str) -> Result<()> {
 }
 
 /// The key and the hash of the request that it stands for, as it came in.
-fn idempotency(key: Option<&str>, body: &impl serde::Serialize) -> Result<Option<(String, Hash)>> {
+pub(crate) fn idempotency(
+    key: Option<&str>,
+    body: &impl serde::Serialize,
+) -> Result<Option<(String, Hash)>> {
     let Some(key) = key else { return Ok(None) };
     if key.is_empty() {
         return Err(Error::Invalid {

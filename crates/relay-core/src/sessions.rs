@@ -79,7 +79,9 @@ impl Engine {
         reach: Reach,
     ) -> Result<(Attached, Option<LinkId>)> {
         let workspace = self.current(caller)?;
-        self.require_agent_or_key(caller, &body.agent)?;
+        if body.resume.is_none() {
+            self.require_agent_or_key(caller, &body.agent)?;
+        }
         within("harness", HARNESS_BYTES, body.harness.len())?;
         let safe_states = body
             .safe_states
@@ -475,25 +477,27 @@ impl Engine {
         Ok(id)
     }
 
-    /// A session of the calling agent, or any for the workspace.
+    /// A session of the calling agent or forked from one of its own, or any for the workspace.
     pub(crate) async fn own_session(
         &self,
         caller: &Caller,
         id: SessionId,
     ) -> Result<Arc<SessionRow>> {
         let viewer = caller.viewer()?;
-        if let Some(row) = self.runner.session(id) {
-            let own = viewer.agent.is_none_or(|agent| agent == row.agent);
-            return if own && row.workspace_no == viewer.workspace_no {
-                Ok(row)
-            } else {
-                Err(Error::UnknownSession(id))
-            };
-        }
-        let row = self.store.session(viewer, id).await?;
-        match viewer.agent {
-            Some(agent) if agent != row.agent => Err(Error::UnknownSession(id)),
-            _ => Ok(row),
+        let row = match self.runner.session(id) {
+            Some(row) => row,
+            None => self.store.session(viewer, id).await?,
+        };
+        let own = viewer.agent.is_none_or(|agent| agent == row.agent);
+        let forked = match row.parent {
+            // Found only if it is one of the caller's own.
+            Some(parent) if !own => self.store.session(viewer, parent).await.is_ok(),
+            _ => false,
+        };
+        if (own || forked) && row.workspace_no == viewer.workspace_no {
+            Ok(row)
+        } else {
+            Err(Error::UnknownSession(id))
         }
     }
 }

@@ -131,9 +131,7 @@ impl State {
         let (tell, told) = oneshot::channel();
         let id = self.waiters.add(position, tell);
         let Some(desk) = self.desks.get_mut(&agent) else {
-            let why = "the agent has no session; it waits in the inbox".to_owned();
-            let waits_for = None;
-            self.waiters.tell(position, &Heard::Held { waits_for, why });
+            self.waiters.tell(position, &Heard::no_session());
             return told;
         };
         desk.unexplained.insert(position);

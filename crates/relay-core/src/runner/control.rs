@@ -16,7 +16,7 @@ use super::state::{Advancing, Command, State, Timer, Times};
 use crate::delivery::apply::{Recall, Step};
 use crate::delivery::history::Offer;
 use crate::error::{Error, Result};
-use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn};
+use crate::store::{Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn};
 
 /// Something that was asked of a session.
 pub(super) struct Control {
@@ -89,12 +89,18 @@ impl RecallCause {
 }
 
 impl Recalling {
-    /// Nobody can be asked any more.
-    pub(super) fn into_step(self, recall: Recall) -> Step {
-        for caller in self.callers {
-            let _ = caller.send(Ok(()));
-        }
-        self.cause.step(recall)
+    /// The step that the recall ends in, and who is to hear how that went.
+    pub(super) fn into_step(self, recall: Recall) -> (Step, Vec<oneshot::Sender<Result<()>>>) {
+        (self.cause.step(recall), self.callers)
+    }
+}
+
+/// What those hear who wanted a delivery back, once the step is taken.
+pub(super) fn recalled(result: &Result<Advanced>) -> Result<()> {
+    match result {
+        Ok(advanced) if advanced.row.state == DeliveryState::Delivered => Err(already_delivered()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.clone()),
     }
 }
 
@@ -237,12 +243,13 @@ impl State {
                 (None, decisions)
             }
         };
-        let step = recalling.into_step(answered.recall(offer));
+        let (step, callers) = recalling.into_step(answered.recall(offer));
         self.commands.push(Command::Advance(Box::new(Advancing {
             agent,
             position,
             step,
             decisions,
+            callers,
         })));
     }
 
@@ -254,14 +261,6 @@ impl State {
         {
             self.settle_recall(position, recalling, answered);
         }
-    }
-
-    pub(super) fn recall_unanswered(
-        &mut self,
-        recalling: Recalling,
-        offer: Option<Box<Offer>>,
-    ) -> Step {
-        recalling.into_step(Recall::Unanswered(offer))
     }
 
     /// A delivery that is being called back has moved by itself.

@@ -21,6 +21,7 @@ use relay_protocol::session::{BoundaryKind, DueDelivery};
 use relay_protocol::time::Timestamp;
 use tokio::sync::{Notify, oneshot};
 
+use self::control::recalled;
 pub(crate) use self::control::{Ask, Asked, unreachable_session};
 use self::handover::{content, context};
 use self::link::{Deliver, LinkId, Parcel, SessionLink};
@@ -31,8 +32,8 @@ use crate::delivery::history::Offer;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::store::{
-    Advance, Advanced, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow, Store,
-    WorkspaceRow,
+    Advance, Advanced, AgentNo, News, Observer, Position, SessionChange, SessionNo, SessionRow,
+    Store, WorkspaceRow,
 };
 
 /// Gets waiting deliveries into sessions.
@@ -238,6 +239,7 @@ impl Runner {
             position,
             step,
             decisions,
+            callers,
         } = advancing;
         let inbox = self.inbox.clone();
         let epoch = epoch_of(&step);
@@ -250,6 +252,9 @@ impl Runner {
         };
         self.store.advance(advance).then(move |result| {
             inbox.put(stepped(agent, position, epoch, &result));
+            for caller in callers {
+                let _ = caller.send(recalled(&result));
+            }
         });
     }
 

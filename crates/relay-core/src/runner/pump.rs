@@ -453,21 +453,31 @@ fn explain_one(
     policy: &Policy,
     times: Times,
 ) -> Option<Heard> {
-    let live = current.and_then(|session| desk.sessions.get(&session));
-    let waiting = desk.shelf.get_mut(position)?;
-    let decision = match live {
-        Some(live) => {
-            let view = live.view();
-            match decide_delivery(&view, &waiting.row, policy, Moment::Now, times.now) {
-                Decision::Hold(hold) => hold.decision(times.now, Some(live.row.id)),
-                _ => return None,
-            }
-        }
-        None => return None,
+    let mut lives = desk.sessions.iter();
+    let only = lives.find(|(_, live)| live.addressed.contains_key(&position));
+    let only = only.map(|(no, _)| *no);
+    let waiting = match only {
+        Some(session) => desk.sessions.get(&session)?.addressed.get(&position)?,
+        None => desk.shelf.get(position)?,
+    };
+    let Some(live) = only.or(current).and_then(|no| desk.sessions.get(&no)) else {
+        return Some(Heard::no_session());
+    };
+    let view = live.view();
+    let decision = match decide_delivery(&view, &waiting.row, policy, Moment::Now, times.now) {
+        Decision::Hold(hold) => hold.decision(times.now, Some(live.row.id)),
+        _ => return None,
     };
     let heard = Heard::Held {
         waits_for: decision.waits_for,
         why: decision.reason.clone(),
+    };
+    let waiting = match only {
+        Some(session) => {
+            let live = desk.sessions.get_mut(&session)?;
+            live.addressed.get_mut(&position)?
+        }
+        None => desk.shelf.get_mut(position)?,
     };
     let repeats = |last: &relay_protocol::delivery_record::DeliveryDecision| {
         last.reason == decision.reason && last.session_id == decision.session_id

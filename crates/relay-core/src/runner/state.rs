@@ -12,6 +12,7 @@ use relay_protocol::ids::{ControlId, SessionId, WorkspaceId};
 use relay_protocol::policy::Policy;
 use relay_protocol::socket::ControlFrame;
 use relay_protocol::time::Timestamp;
+use tokio::sync::oneshot;
 
 use super::control::{Control, Recalling};
 use super::desk::{Desk, Live, Mono, Out, Waiting};
@@ -100,6 +101,8 @@ pub(super) struct Advancing {
     pub(super) position: Position,
     pub(super) step: Step,
     pub(super) decisions: Vec<DeliveryDecision>,
+    /// Who wanted the delivery back and hears how that went.
+    pub(super) callers: Vec<oneshot::Sender<Result<()>>>,
 }
 
 /// An offer on its way to a link.
@@ -327,24 +330,7 @@ impl State {
             return;
         };
         match page {
-            Ok(page) => {
-                desk.unfinished = page.total;
-                let out: HashSet<Position> = desk
-                    .sessions
-                    .values()
-                    .flat_map(|live| live.out.keys().copied())
-                    .collect();
-                let stepping = &self.stepping;
-                let unexplained = &mut desk.unexplained;
-                let rows = page.rows.into_iter().map(|row| {
-                    unexplained.insert(row.position);
-                    (Lane::of(&row), row.position, Waiting::new(row))
-                });
-                desk.shelf
-                    .finish_refill(rows, page.complete, page.total as usize, |position| {
-                        out.contains(&position) || stepping.contains_key(&position)
-                    });
-            }
+            Ok(page) => install(desk, page, &self.stepping),
             Err(_) => {
                 desk.shelf.abandon_refill();
                 self.stall(agent, times);
@@ -481,6 +467,7 @@ impl State {
             position,
             step,
             decisions,
+            callers: Vec::new(),
         })));
     }
 
@@ -689,19 +676,23 @@ impl State {
         }
         for (position, offer, decisions) in returned {
             let offer = Some(Box::new(offer));
-            let step = match self.recalls.remove(&position) {
-                Some(recalling) => self.recall_unanswered(recalling, offer),
-                None => Step::Returned {
-                    offer,
-                    session,
-                    cause,
-                },
+            let (step, callers) = match self.recalls.remove(&position) {
+                Some(recalling) => recalling.into_step(Recall::Unanswered(offer)),
+                None => {
+                    let step = Step::Returned {
+                        offer,
+                        session,
+                        cause,
+                    };
+                    (step, Vec::new())
+                }
             };
             self.commands.push(Command::Advance(Box::new(Advancing {
                 agent,
                 position,
                 step,
                 decisions,
+                callers,
             })));
         }
     }
@@ -841,6 +832,7 @@ impl State {
                 position,
                 step: Step::NoReceipt { offer },
                 decisions,
+                callers: Vec::new(),
             })));
         }
         if goes_offline {
@@ -878,12 +870,32 @@ fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mo
     }
 }
 
+/// Puts what was read onto the shelf. What was decided about a delivery before stays with it.
+fn install(desk: &mut Desk, page: WaitingPage, stepping: &HashMap<Position, bool>) {
+    desk.unfinished = page.total;
+    let lives = desk.sessions.values();
+    let out: HashSet<Position> = lives.flat_map(|live| live.out.keys().copied()).collect();
+    let decided = desk.shelf.iter();
+    let decided = decided.map(|(position, waiting)| (position, waiting.decisions.clone()));
+    let mut decided: HashMap<Position, Vec<DeliveryDecision>> = decided.collect();
+    let unexplained = &mut desk.unexplained;
+    let rows = page.rows.into_iter().map(|row| {
+        let position = row.position;
+        unexplained.insert(position);
+        let mut waiting = Waiting::new(row);
+        waiting.decisions = decided.remove(&position).unwrap_or_default();
+        (Lane::of(&waiting.row), position, waiting)
+    });
+    let total = page.total as usize;
+    desk.shelf
+        .finish_refill(rows, page.complete, total, |position| {
+            out.contains(&position) || stepping.contains_key(&position)
+        });
+}
+
 /// Whether a delivery can be offered, or is.
 fn is_open(row: &DeliveryRow) -> bool {
-    matches!(
-        row.state,
-        DeliveryState::Pending | DeliveryState::Deferred
-    )
+    matches!(row.state, DeliveryState::Pending | DeliveryState::Deferred)
 }
 
 /// Puts a changed delivery where it belongs.
@@ -918,6 +930,6 @@ fn place(desk: &mut Desk, row: DeliveryRow) {
         }
     } else {
         desk.shelf.put(lane, position, waiting);
-        desk.unexplained.insert(position);
     }
+    desk.unexplained.insert(position);
 }

@@ -23,6 +23,16 @@ pub(crate) enum Heard {
     Nothing,
 }
 
+impl Heard {
+    /// Relay holds it because nobody could take it.
+    pub(super) fn no_session() -> Self {
+        Self::Held {
+            waits_for: None,
+            why: "the agent has no session; it waits in the inbox".to_owned(),
+        }
+    }
+}
+
 /// Callers by delivery.
 #[derive(Default)]
 pub(super) struct Waiters {

@@ -10,6 +10,7 @@ mod backup;
 mod child;
 mod crash;
 mod damage;
+mod delivering;
 mod depth;
 mod disk_full;
 mod errors;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -33,31 +33,40 @@ use crate::vfs::SplitMix64;
 /// When every test begins: 2025-11-15.
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_763_200_000_000);
 
-/// A clock that only the test moves, in either direction.
-pub(crate) struct TestClock(AtomicI64);
+/// Clocks that only the test moves: the wall clock in either direction, the other one forward.
+pub(crate) struct TestClock {
+    wall: AtomicI64,
+    mono: AtomicU64,
+}
 
 impl TestClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(START.as_millis())))
+        Arc::new(Self {
+            wall: AtomicI64::new(START.as_millis()),
+            mono: AtomicU64::new(0),
+        })
     }
 
+    /// Sets the wall clock, as an administrator does; no time passes.
     pub(crate) fn set(&self, to: Timestamp) {
-        self.0.store(to.as_millis(), Ordering::SeqCst);
+        self.wall.store(to.as_millis(), Ordering::SeqCst);
     }
 
+    /// Lets time pass; back in time it is the wall clock alone that goes.
     pub(crate) fn advance(&self, millis: i64) {
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.wall.fetch_add(millis, Ordering::SeqCst);
+        let passed = u64::try_from(millis).unwrap_or(0);
+        self.mono.fetch_add(passed, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.wall.load(Ordering::SeqCst))
     }
 
     fn monotonic(&self) -> std::time::Duration {
-        let since = self.now().as_millis() - START.as_millis();
-        std::time::Duration::from_millis(u64::try_from(since).unwrap_or(0))
+        std::time::Duration::from_millis(self.mono.load(Ordering::SeqCst))
     }
 }
 

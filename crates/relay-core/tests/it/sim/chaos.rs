@@ -560,7 +560,12 @@ impl World {
             self.spawn(
                 format!("boundary {kind} of {at}"),
                 move |engine| async move {
-                    Outcome::Due(at, session, kind, engine.boundary(&caller, session, body).await)
+                    Outcome::Due(
+                        at,
+                        session,
+                        kind,
+                        engine.boundary(&caller, session, body).await,
+                    )
                 },
             );
             return;

@@ -23,6 +23,8 @@ use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, Worksp
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
 
+use crate::delivering::Prompt;
+
 /// A store whose writes wait to be let through.
 pub(super) struct Gate {
     real: Arc<SqliteStore>,
@@ -89,7 +91,7 @@ impl Gate {
     }
 }
 
-/// Writes wait at the gate; reads go straight through.
+/// Writes wait at the gate, or are made and answered on the spot; reads go straight through.
 macro_rules! gate {
     (
         writes { $(fn $write:ident(&self $(, $warg:ident: $wtype:ty)*) -> $wreply:ty;)* }
@@ -105,6 +107,19 @@ macro_rules! gate {
 
             fn live(&self) -> &Arc<Hub> {
                 self.real.live()
+            }
+        }
+
+        impl Store for Prompt {
+            $(fn $write(&self $(, $warg: $wtype)*) -> Reply<$wreply> {
+                self.at_once(move |real| real.$write($($warg),*))
+            })*
+            $(fn $read(&self $(, $rarg: $rtype)*) -> Reply<$rreply> {
+                self.real().$read($($rarg),*)
+            })*
+
+            fn live(&self) -> &Arc<Hub> {
+                self.real().live()
             }
         }
     };

@@ -420,7 +420,10 @@ impl Model {
 
     /// Whether a session that was the current one before can't take it: then it may be about to fail.
     fn may_be_failing(&self, told: &Told, policy: &Policy) -> bool {
-        let mut sessions = self.sessions.iter().filter(|(_, session)| session.agent == told.agent);
+        let mut sessions = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.agent == told.agent);
         sessions.any(|(id, _)| {
             let verdict = self.verdict(*id, told, Moment::Now, policy);
             matches!(verdict, Some(Verdict::Mismatch(_)))
@@ -530,17 +533,20 @@ impl Model {
                 // Of what waited while the session was away it gets a share only.
                 && !returns.iter().any(|at| other.seq <= *at && told.seq > *at)
         });
-        let mut due = others.filter(|(_, other)| !self.may_be_failing(other, policy)).filter(|(_, other)| {
-            let verdict = self.verdict(session, other, moment, policy);
-            matches!(verdict, Some(Verdict::Offer { .. }))
-        });
+        let mut due = others
+            .filter(|(_, other)| !self.may_be_failing(other, policy))
+            .filter(|(_, other)| {
+                let verdict = self.verdict(session, other, moment, policy);
+                matches!(verdict, Some(Verdict::Offer { .. }))
+            });
         due.next().map(|(id, _)| *id)
     }
 
     /// How many deliveries have not ended.
     pub(super) fn open(&self) -> usize {
         let all = self.deliveries.values();
-        all.filter(|told| !matches!(told.stand, Stand::Ended(_))).count()
+        all.filter(|told| !matches!(told.stand, Stand::Ended(_)))
+            .count()
     }
 
     /// What must hold once everything has come to rest and all deadlines have passed.

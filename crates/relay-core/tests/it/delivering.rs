@@ -1,0 +1,21 @@
+//! Delivery from the send to the receipt, with real sessions at the other end of real links, a store
+//! that answers on the spot, and clocks that the tests move.
+
+mod attaching;
+mod callers;
+mod cancelling;
+mod downgrade;
+mod flushing;
+mod forks;
+mod kit;
+mod lifecycle;
+mod links;
+mod modes;
+mod order;
+mod receipts;
+mod reporting;
+mod retries;
+mod secrets;
+mod statuses;
+
+pub(crate) use self::kit::Prompt;
