@@ -321,6 +321,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     socket::DeliverFrame,
     socket::ErrorFrame,
     socket::EventFrame,
+    socket::ForkGrant,
     socket::FrameRef,
     socket::Hello,
     socket::InvocationResult,

@@ -120,6 +120,12 @@ impl Runner {
         (state, times)
     }
 
+    /// Asks something of the memory, which is let go before anybody waits.
+    fn with<T>(&self, ask: impl FnOnce(&mut State, Times) -> T) -> T {
+        let (mut state, times) = self.memory();
+        ask(&mut state, times)
+    }
+
     /// Looks again soon.
     fn ring(&self) {
         self.inbox.ring();
@@ -129,9 +135,7 @@ impl Runner {
     pub(crate) async fn begin(&self) -> Result<()> {
         const AT_ONCE: usize = 500;
         let run = self.store.begin_run().await?;
-        let (mut state, times) = self.memory();
-        state.begin(run, times.now);
-        drop(state);
+        self.with(|state, times| state.begin(run, times.now));
         let mut after = SessionNo(0);
         loop {
             let rows = self.store.open_sessions(after, AT_ONCE).await?;
@@ -355,15 +359,14 @@ impl Runner {
     /// A session comes back: its link of before is closed, and what was out over it is settled once this
     /// returns.
     pub(crate) async fn supersede(&self, session: SessionNo) {
-        let (mut state, times) = self.memory();
-        state.supersede(session, times);
-        drop(state);
+        self.with(|state, times| state.supersede(session, times));
         self.ring();
         loop {
             let news = self.inbox.news.notified();
-            let (state, _) = self.memory();
-            let settled = state.live(session).is_none_or(|live| live.out.is_empty());
-            drop(state);
+            let settled = self.with(|state, _| {
+                let live = state.live(session);
+                live.is_none_or(|live| live.out.is_empty())
+            });
             if settled {
                 return;
             }
@@ -415,11 +418,10 @@ impl Runner {
         let _leaves = OnDrop(|| self.memory().0.close(session, kind));
         loop {
             let news = self.inbox.news.notified();
-            let (state, _) = self.memory();
-            let served = state
-                .live(session)
-                .is_none_or(|live| !live.openings.contains(&kind));
-            drop(state);
+            let served = self.with(|state, _| {
+                let live = state.live(session);
+                live.is_none_or(|live| !live.openings.contains(&kind))
+            });
             if served {
                 return;
             }
@@ -449,13 +451,14 @@ impl Runner {
     ) -> Vec<Offered> {
         loop {
             let news = self.inbox.news.notified();
-            let (mut state, times) = self.memory();
-            let claimed = state.claim(session, kind, limit, times);
-            if !state.commands.is_empty() {
-                // What has to be read, or ended, is done by whoever drives the runner.
-                self.inbox.bell.notify_one();
-            }
-            drop(state);
+            let claimed = self.with(|state, times| {
+                let claimed = state.claim(session, kind, limit, times);
+                if !state.commands.is_empty() {
+                    // What has to be read, or ended, is done by whoever drives the runner.
+                    self.inbox.bell.notify_one();
+                }
+                claimed
+            });
             match claimed {
                 Some(offered) => return offered,
                 None => news.await,
@@ -562,9 +565,7 @@ impl Runner {
         reason: Option<String>,
     ) -> Result<()> {
         let (tell, told) = oneshot::channel();
-        let (mut state, times) = self.memory();
-        state.cancel(row, reason, tell, times);
-        drop(state);
+        self.with(|state, times| state.cancel(row, reason, tell, times));
         self.ring();
         told.await
             .unwrap_or(Err(crate::error::StorageError::Closed.into()))

@@ -7,6 +7,7 @@ mod cancelling;
 mod downgrade;
 mod flushing;
 mod forks;
+#[allow(dead_code, reason = "a toolkit for all tests of delivery")]
 mod kit;
 mod lifecycle;
 mod links;

@@ -359,7 +359,8 @@ fn ids_that_disagree_are_refused() {
 
 #[test]
 fn what_comes_after_the_end_is_kept_and_told_and_changes_nothing() {
-    let ends: [(fn(&Session<'_>, DeliveryId), DeliveryState); 2] = [
+    type End = fn(&Session<'_>, DeliveryId);
+    let ends: [(End, DeliveryState); 2] = [
         (|bob, _| bob.deliver(&bob.offer()), DeliveryState::Delivered),
         (
             |bob, _| bob.answer(&bob.offer(), failed("no", None)),

@@ -34,8 +34,11 @@ pub(super) struct Gate {
 /// A write that waits.
 struct Call {
     name: &'static str,
-    make: Box<dyn FnOnce(&SqliteStore, Fate) -> Answer + Send>,
+    make: Box<Make>,
 }
+
+/// Makes a write and says how it is answered.
+type Make = dyn FnOnce(&SqliteStore, Fate) -> Answer + Send;
 
 /// Gives an answer.
 pub(super) type Answer = Box<dyn FnOnce() + Send>;

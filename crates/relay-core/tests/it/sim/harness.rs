@@ -32,6 +32,8 @@ pub(super) struct Carried {
     pub(super) harness: usize,
     pub(super) line: u64,
     pub(super) parcel: Parcel,
+    /// The link was cut, and the engine has been told so.
+    pub(super) lost: bool,
 }
 
 /// One end of a link.
@@ -44,15 +46,14 @@ pub(super) struct SimLink {
 
 impl SessionLink for SimLink {
     fn carry(&self, parcel: Parcel) -> Result<(), LinkClosed> {
-        if self.cut.load(Ordering::SeqCst) {
-            return Err(LinkClosed);
-        }
+        let lost = self.cut.load(Ordering::SeqCst);
         self.wire.lock().unwrap().push(Carried {
             harness: self.harness,
             line: self.line,
             parcel,
+            lost,
         });
-        Ok(())
+        if lost { Err(LinkClosed) } else { Ok(()) }
     }
 }
 
@@ -271,6 +272,8 @@ impl Harness {
     fn accepts(&mut self, context: &MessageContext, retryable: Option<bool>) -> Vec<Up> {
         let (id, epoch) = (context.id, context.epoch());
         self.held.insert(id, HeldItem { epoch });
+        // It has it anew, whatever becomes of what it held when it asked to attach.
+        self.at_risk.remove(&id);
         let accepted = AcceptedReceipt {
             delivery_id: id,
             retryable,

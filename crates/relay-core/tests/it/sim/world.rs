@@ -387,8 +387,10 @@ impl World {
                     now,
                 )?;
             }
-            self.air
-                .push(InAir::Down(carried.harness, carried.line, carried.parcel));
+            if !carried.lost {
+                self.air
+                    .push(InAir::Down(carried.harness, carried.line, carried.parcel));
+            }
         }
         Ok(())
     }

@@ -28,9 +28,11 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"id":"%4","mode":"on-idle","reason":"mention","priority":"urgent","deadline":"%T",
                 "idempotencyKey":"k","metadata":{"epoch":1,"waiting":2}}"#;
         Delivery:
-            r#"{"deliveryId":"%4","messageId":"%1","agent":"engineer","state":"pending","attempt":0,
+            r#"{"deliveryId":"%4","messageId":"%1","agent":"engineer","state":"pending","reason":"dm",
+                "priority":"normal","allowDowngrade":false,"attempt":0,
                 "generation":1,"deadline":"%T"}"#,
             &format!(r#"{{"deliveryId":"%4","messageId":"%1","agent":"engineer","state":"failed",
+                "reason":"mention","priority":"urgent","allowDowngrade":true,
                 "requestedMode":"on-idle","mode":"immediate","modeReason":"m","sessionId":"%6","attempt":3,
                 "generation":2,"deadline":"%T","nextAttemptAt":"%T","surfaced":"unknown","error":{ERROR},
                 "decisions":[{{"at":"%T","outcome":"hold","reason":"active","sessionId":"%6","mode":"on-idle",
@@ -93,6 +95,6 @@ fn literals() {
         "cancelled",
     ]);
     has_literals::<Surfaced>(&["no", "unknown"]);
-    has_literals::<DecisionOutcome>(&["offer", "hold", "defer", "fail", "cancel"]);
+    has_literals::<DecisionOutcome>(&["offer", "hold", "defer", "reopen", "fail", "cancel"]);
     has_literals::<ReceiptSource>(&["session", "relay"]);
 }

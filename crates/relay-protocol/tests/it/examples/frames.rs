@@ -34,7 +34,7 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"ref":"a","type":"sent","messageId":"%1","message":%M,"deliveries":[]}"#,
             r#"{"ref":"a","type":"attached","sessionId":"%6","resumeToken":"rt_1","negotiated":{
                 "attachments":["text"],"modes":["immediate"],"queue":false,"send":false,"invoke":false,
-                "expose":false,"emits":[],"lifecycle":["release"],"safeStates":["idle"]},"keep":[]}"#,
+                "expose":false,"emits":[],"lifecycle":["release"],"safeStates":["idle"]},"keep":[],"acked":0}"#,
             r#"{"type":"event","seq":4,"event":{"seq":4,"id":"%9","at":"%T","workspaceId":"%5",
                 "type":"message.read","messageId":"%1","agentName":"bob"}}"#,
             r#"{"type":"lagged","resumeAfter":4}"#,
@@ -42,7 +42,7 @@ pub(super) fn examples() -> Vec<Example> {
                 "context":{"id":"%4","mode":"on-idle","reason":"message","metadata":{"epoch":1}}}"#,
             r#"{"type":"invoke","invocationId":"%5","action":"classify","agent":{"name":"a"},"input":{}}"#,
             r#"{"type":"control","controlId":"%8","sessionId":"%6","op":"fork","deliveryId":"%4",
-                "mode":"manual","as":"b","reason":"r"}"#,
+                "mode":"manual","as":"b","fork":{"sessionId":"%6","resumeToken":"st_1"},"reason":"r"}"#,
             r#"{"ref":3,"type":"ack","sessionId":"%6","n":9}"#,
             r#"{"ref":3,"type":"ok"}"#,
             r#"{"ref":3,"type":"ok","duplicate":true,"result":{},"warnings":[{"type":"t","title":"t",

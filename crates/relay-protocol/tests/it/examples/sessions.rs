@@ -112,8 +112,8 @@ pub(super) fn examples() -> Vec<Example> {
         CreateSession: &format!(r#"{{"agent":"engineer","harness":"codex","capabilities":{MINIMUM},
             "safeStates":["idle","blocked"],"status":"active","resume":"rt_1","link":{{"kind":"poll"}}}}"#);
         Attached:
-            &format!(r#"{{"sessionId":"%6","resumeToken":"rt_1","negotiated":{NEGOTIATED},"keep":[]}}"#),
-            &format!(r#"{{"sessionId":"%6","resumeToken":"rt_1","negotiated":{NEGOTIATED},"keep":["%4"],
+            &format!(r#"{{"sessionId":"%6","resumeToken":"rt_1","negotiated":{NEGOTIATED},"keep":[],"acked":0}}"#),
+            &format!(r#"{{"sessionId":"%6","resumeToken":"rt_1","negotiated":{NEGOTIATED},"keep":["%4"],"acked":7,
                 "webhookSecret":"whsec_x"}}"#);
         SessionSummary: &format!(r#"{{"sessionId":"%6","agent":%A,"harness":"codex","link":"websocket",
             "status":"idle","reason":"turn ended","current":true,"capabilities":{MINIMUM},
