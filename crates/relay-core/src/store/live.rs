@@ -16,7 +16,8 @@ use tokio::sync::watch;
 
 use super::news::{News, Observer};
 use super::position::{Position, id_at};
-use super::records::{RoomKind, SendRecord};
+use super::records::RoomKind;
+use super::sent::SendRecord;
 
 /// Most bytes of message text that a topic keeps in memory.
 pub const LIVE_BYTES: usize = 16 * 1024 * 1024;

@@ -12,6 +12,7 @@ pub mod position;
 pub mod records;
 pub mod reply;
 pub mod requests;
+pub mod sent;
 pub mod session_requests;
 pub mod sqlite;
 
@@ -39,7 +40,7 @@ pub use self::news::{DeliveryMoved, News, Observer};
 pub use self::position::Position;
 pub use self::records::{
     AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, Holder,
-    Recipient, RoomKind, RoomNo, RoomRow, SendRecord, SessionNo, SessionRow, WorkspaceRow,
+    RoomKind, RoomNo, RoomRow, SessionNo, SessionRow, WorkspaceRow,
 };
 pub use self::reply::Reply;
 pub use self::requests::{
@@ -47,6 +48,7 @@ pub use self::requests::{
     NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Retention,
     Search, TokenRotation, Viewer, WorkspaceChange,
 };
+pub use self::sent::{Recipient, SendRecord};
 pub use self::session_requests::{
     AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
     SessionChange, SessionTurn,

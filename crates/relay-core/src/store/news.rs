@@ -8,7 +8,8 @@ use std::sync::Arc;
 use relay_protocol::delivery::MessageReceipt;
 
 use super::position::Position;
-use super::records::{AgentNo, DeliveryRow, SendRecord, SessionRow, WorkspaceRow};
+use super::records::{AgentNo, DeliveryRow, SessionRow, WorkspaceRow};
+use super::sent::SendRecord;
 
 /// Learns of committed changes.
 pub trait Observer: Send + Sync {

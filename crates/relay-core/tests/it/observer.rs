@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex};
 use relay_core::Caller;
 use relay_core::delivery::apply::Step;
 use relay_core::store::sqlite::{SqliteStore, Synchronous};
-use relay_core::store::{News, Observer, SessionTurn, Store as _};
+use relay_core::store::{News, Observer, ReportKind, SessionTurn, Store as _};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::status::AgentStatus;
 
 use crate::backstage::{accepted, delivered, status};
 use crate::support::{SqliteWorld, target};
-use relay_core::store::ReportKind;
 
 /// Writes down in short what it learns.
 struct Notebook {
@@ -127,11 +126,12 @@ async fn what_is_refused_half_way_is_not_told_and_the_rest_once() {
         // The receipt is applied before the status turns out to be illegal.
         let reports = vec![receipt, status(AgentStatus::Starting)];
         let body = |text: String| SendMessage::text(target("@bob"), text);
-        let mut left = Box::pin(world.engine.send(&alice, body(format!("left {number}"))));
-        let mut bad = Box::pin(behind.report(&session, 1, reports));
-        let mut right = Box::pin(world.engine.send(&alice, body(format!("right {number}"))));
-        // All three are asked for before any is waited for, so that they may share a commit.
-        let (left, bad, right) = tokio::join!(&mut left, &mut bad, &mut right);
+        // All three are asked for before any of them is waited for.
+        let (left, bad, right) = tokio::join!(
+            world.engine.send(&alice, body(format!("left {number}"))),
+            behind.report(&session, 1, reports),
+            world.engine.send(&alice, body(format!("right {number}"))),
+        );
         left.unwrap();
         bad.unwrap_err();
         right.unwrap();

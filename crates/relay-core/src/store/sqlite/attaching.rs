@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use relay_protocol::ids::AgentId;
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::ids::{AgentId, DeliveryId};
 use relay_protocol::link::LinkKind;
 use relay_protocol::names::fold;
 use relay_protocol::status::{AgentStatus, StatusSource};
@@ -104,8 +103,13 @@ fn resume(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewSession) -> Result
         seen_at: new.at,
         ..(*known).clone()
     };
-    let status = new.status.unwrap_or_else(|| status_again(&known));
-    check_change(previous, status, StatusSource::Session, &row.capabilities)?;
+    let status = match new.status {
+        Some(status) => {
+            check_change(previous, status, StatusSource::Session, &row.capabilities)?;
+            status
+        }
+        None => status_again(&row),
+    };
     become_status(&mut row, status, None, new.at);
     tx.update_declaration(&row)?;
     let row = tx.update_session(row)?;
@@ -116,13 +120,17 @@ fn resume(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewSession) -> Result
     Ok(row)
 }
 
-/// What a session does again that does not say it.
+/// What a session does again that does not say it: what it did before, if that is still possible.
 fn status_again(row: &SessionRow) -> AgentStatus {
-    match row.status {
+    let before = match row.status {
         AgentStatus::Offline => row.status_before.unwrap_or(AgentStatus::Idle),
-        // A fork that attaches for the first time has begun by now.
-        AgentStatus::Starting if row.parent.is_some() => AgentStatus::Idle,
+        // What has attached has begun.
+        AgentStatus::Starting => AgentStatus::Idle,
         status => status,
+    };
+    match check_change(row.status, before, StatusSource::Server, &row.capabilities) {
+        Ok(()) => before,
+        Err(_) => AgentStatus::Idle,
     }
 }
 

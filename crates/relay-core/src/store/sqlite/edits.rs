@@ -12,8 +12,9 @@ use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::news::News;
 use crate::store::position::Position;
-use crate::store::records::{Extra, RoomRow};
+use crate::store::records::RoomRow;
 use crate::store::requests::MessageEdit;
+use crate::store::sent::Extra;
 
 /// Replaces a message's text. What was said before stays, as the version it was.
 pub(super) fn edit(tx: &mut Tx<'_>, edit: &MessageEdit) -> Result<Arc<RelayMessage>> {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::agent::AgentType;
-use relay_protocol::delivery::Surfaced;
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason};
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Surfaced};
 use relay_protocol::delivery_record::{DecisionOutcome, DeliveryDecision};
 use relay_protocol::event::{DeliveryFailed, RelayEvent};
 use relay_protocol::message::Attachment;
@@ -20,7 +19,8 @@ use crate::delivery::history::Entry;
 use crate::delivery::pace::{Brake, Stride};
 use crate::error::Result;
 use crate::store::position::{Position, id_at};
-use crate::store::records::{AgentNo, Recipient, SendRecord, SessionRow, WorkspaceRow};
+use crate::store::records::{AgentNo, SessionRow, WorkspaceRow};
+use crate::store::sent::{Recipient, SendRecord};
 
 /// What a message asks of the sessions that get it.
 pub(super) struct Asked<'a> {

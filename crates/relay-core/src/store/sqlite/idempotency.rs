@@ -15,8 +15,9 @@ use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::Hash;
 use crate::store::position::Position;
-use crate::store::records::{AgentNo, Extra, SendRecord, Sender, WorkspaceRow};
+use crate::store::records::{AgentNo, WorkspaceRow};
 use crate::store::requests::{Author, NewMessage};
+use crate::store::sent::{Extra, SendRecord, Sender};
 
 /// The part of a first answer that its message does not say.
 #[derive(Serialize, Deserialize)]

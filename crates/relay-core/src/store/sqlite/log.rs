@@ -16,7 +16,8 @@ use crate::error::{Result, StorageError};
 use crate::store::chain::{GENESIS, Hash, Header, PayloadDigest, Salt, link};
 use crate::store::live::{Entry, EntryContent};
 use crate::store::position::{Position, SEQ_MAX, id_at};
-use crate::store::records::{AgentNo, SendRecord, WorkspaceRow};
+use crate::store::records::{AgentNo, WorkspaceRow};
+use crate::store::sent::SendRecord;
 
 /// Where a row's payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

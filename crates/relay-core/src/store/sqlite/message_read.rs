@@ -18,11 +18,9 @@ use super::log::bounds;
 use super::room_index;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, SEQ_MAX, place_of};
-use crate::store::records::{
-    AgentNo, Extra, MessageParts, RoomKind, RoomNo, RoomRow, WorkspaceRow,
-    events_before_deliveries, system_author,
-};
+use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
 use crate::store::requests::{PageRequest, Place, Viewer};
+use crate::store::sent::{Extra, MessageParts, events_before_deliveries, system_author};
 
 /// A message with what only the store needs to know of it.
 pub(super) struct FullMessage {

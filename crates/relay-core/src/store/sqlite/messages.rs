@@ -22,10 +22,9 @@ use crate::recipients::{Audience, decide_recipients};
 use crate::store::chain::PayloadDigest;
 use crate::store::news::News;
 use crate::store::position::Position;
-use crate::store::records::{
-    AgentNo, AgentRow, Extra, RoomKind, SendRecord, Sender, WorkspaceRow, system_author,
-};
+use crate::store::records::{AgentNo, AgentRow, RoomKind, WorkspaceRow};
 use crate::store::requests::{Author, NewMessage};
+use crate::store::sent::{Extra, SendRecord, Sender, system_author};
 
 /// Feeds the content of one version of a message.
 pub(super) fn message_digest(digest: &mut PayloadDigest, text: &str, extra: Option<&str>) {

@@ -22,10 +22,9 @@ use super::writer::Tx;
 use crate::delivery::apply::Step;
 use crate::error::{Error, Result};
 use crate::store::position::{Position, id_at};
-use crate::store::records::{
-    AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow, events_before_deliveries,
-};
+use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
 use crate::store::requests::{PageRequest, ReactionRequest, ReadMark, Viewer};
+use crate::store::sent::events_before_deliveries;
 
 pub(super) fn react(tx: &mut Tx<'_>, request: &ReactionRequest) -> Result<Vec<Reaction>> {
     let workspace = tx.workspace(request.workspace_no)?;

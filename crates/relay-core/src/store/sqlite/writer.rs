@@ -6,9 +6,9 @@
 //! that one is undone: savepoints copy every page they touch, so they are for this case alone.
 //!
 //! Nobody is answered, and nothing is announced, before the commit is on disk. Then the observer learns of
-//! it, subscribers see its entries, and those who asked get their tickets and answers, in this order. When
-//! a commit fails, every change in it is answered with that failure and nothing of it is kept, in the
-//! database or in memory.
+//! it, subscribers see its entries, and those who asked get their answers, in this order. When a commit
+//! fails, every change in it is answered with that failure and nothing of it is kept, in the database or in
+//! memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -306,6 +306,8 @@ impl Tale {
         let told = json!(events[0]);
         assert_eq!(told["parentSessionId"], json!(parent.id));
         assert_eq!(told["event"]["parentSessionId"], json!(parent.id));
+        self.turn(&fork, SessionTurn::Offline).await.unwrap();
+        self.logs(&OFFLINE).await;
         let attached = self.behind.resume("bob", 8).await.unwrap();
         assert_eq!(attached.session.status, AgentStatus::Idle);
         self.logs(&[&["session.resumed"][..], &IDLE].concat()).await;
