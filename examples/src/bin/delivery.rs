@@ -13,9 +13,7 @@ use relay_core::{Caller, Engine, Reach};
 use relay_protocol::api::messages::{DeliverySummary, SendMessage};
 use relay_protocol::api::workspace::RegisterAgent;
 use relay_protocol::capability::AgentSessionCapabilities;
-use relay_protocol::delivery::{
-    AcceptedReceipt, DeliveredReceipt, DeliveryMode, MessageReceipt,
-};
+use relay_protocol::delivery::{AcceptedReceipt, DeliveredReceipt, DeliveryMode, MessageReceipt};
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::session::{Attach, NumberedEvent, ReportEvents};
 use relay_protocol::session_event::{
@@ -53,7 +51,10 @@ async fn tell(engine: &Engine) -> Result<()> {
     println!("quinn queues for itself, paul is busy, gina is away\n");
 
     let mut all = Vec::new();
-    let body = SendMessage::text("#general".parse().map_err(anyhow::Error::msg)?, "Ship at noon?");
+    let body = SendMessage::text(
+        "#general".parse().map_err(anyhow::Error::msg)?,
+        "Ship at noon?",
+    );
     let sent = engine.send(&ada, body).await?;
     show("ada asks everybody", &sent.deliveries);
     all.extend(sent.deliveries);

@@ -201,10 +201,16 @@ impl Model {
             }
             RelayEvent::SessionStarted(event) => {
                 self.started(event.session_id, event.agent_id, logged.seq, false);
-                self.away_until.entry(event.session_id).or_default().push(logged.seq);
+                self.away_until
+                    .entry(event.session_id)
+                    .or_default()
+                    .push(logged.seq);
             }
             RelayEvent::SessionResumed(event) => {
-                self.away_until.entry(event.session_id).or_default().push(logged.seq);
+                self.away_until
+                    .entry(event.session_id)
+                    .or_default()
+                    .push(logged.seq);
             }
             RelayEvent::SessionForked(event) => {
                 self.started(event.session_id, event.agent_id, logged.seq, true);

@@ -193,7 +193,9 @@ impl Tale {
         let left_out: Vec<usize> = history
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Decision(decision) => decision.reason.strip_suffix(" entries are left out here"),
+                Entry::Decision(decision) => {
+                    decision.reason.strip_suffix(" entries are left out here")
+                }
                 _ => None,
             })
             .map(|count| count.parse().unwrap())
@@ -397,7 +399,10 @@ impl Tale {
         };
         let seen = store.deliver(to_new).await.unwrap_err();
         assert_eq!(seen.code(), ErrorCode::AlreadyDelivered, "as its agent");
-        assert_eq!(store.addressed_to(old.no).await.unwrap(), std::slice::from_ref(&row));
+        assert_eq!(
+            store.addressed_to(old.no).await.unwrap(),
+            std::slice::from_ref(&row)
+        );
         assert_eq!(store.addressed_to(new.no).await.unwrap(), []);
         self.logs(&["delivery.created"]).await;
         self.turn(&old, SessionTurn::Failed).await.unwrap();

@@ -10,6 +10,7 @@ use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt,
 };
 use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::link::LinkKind;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::{
     Acked, AtBoundary, Attached, BoundaryKind, DueDeliveries, EventBatch, LifecycleRequest,
@@ -21,6 +22,7 @@ use relay_protocol::time::Timestamp;
 use relay_protocol::wire;
 use serde_json::{Value, json};
 
+use super::kinds::Reached;
 use super::{Call, Kind, Lab, now, only};
 
 /// A session and the test's end of its link.
@@ -46,9 +48,13 @@ struct Arrived {
 impl<'l> Session<'l> {
     pub(super) fn attach(lab: &'l Lab, agent: &str, caller: &Caller, kind: &Kind) -> Result<Self> {
         let link = MemoryLink::new();
-        let reach = match kind.hooks {
-            true => Reach::none(),
-            false => Reach::in_process(link.clone()),
+        let reach = match kind.reach {
+            Reached::Linked => Reach::in_process(link.clone()),
+            Reached::Hooks => Reach::none(),
+            Reached::Poll => Reach {
+                kind: LinkKind::Poll,
+                ..Reach::none()
+            },
         };
         let attach = lab.engine().attach(caller, kind.body(agent), reach);
         let (attached, link_id) = lab.drive(attach)?;
@@ -314,6 +320,13 @@ impl<'l> Session<'l> {
         let engine = self.lab.engine();
         self.lab
             .drive(engine.boundary(&self.caller, self.id(), body))
+    }
+
+    /// Takes along what is due without standing at a boundary.
+    pub(crate) fn due_now(&self, limit: Option<u32>) -> Result<DueDeliveries> {
+        let engine = self.lab.engine();
+        self.lab
+            .drive(engine.due_now(&self.caller, self.id(), limit))
     }
 }
 
