@@ -3,7 +3,6 @@
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Priority};
 use relay_protocol::delivery_record::Flush;
-use relay_protocol::ids::DeliveryId;
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::session::{AtBoundary, BoundaryKind, DueDeliveries};
 use relay_protocol::status::AgentStatus;
@@ -308,8 +307,8 @@ fn one_that_queues_for_itself_gets_only_what_it_was_not_offered() {
 #[test]
 fn one_that_asks_without_standing_anywhere_gets_what_is_due_at_any_moment() {
     let lab = Lab::pair();
-    let bob = lab.attach("bob", &Kind::able().polling());
-    let due: DeliveryId = lab.say("due");
+    let bob = lab.attach("bob", &hooks());
+    let due = lab.say("due");
     lab.post(asking(DeliveryMode::NextToolCall, "not due"));
     let taken = bob.due_now(None).unwrap();
     assert_eq!(only(&taken.deliveries).context.id, due);
