@@ -19,8 +19,10 @@ mod order;
 mod pace;
 mod receipts;
 mod reporting;
+mod restart;
 mod retries;
 mod secrets;
 mod statuses;
+mod stories;
 
 pub(crate) use self::kit::Prompt;
