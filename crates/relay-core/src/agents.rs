@@ -10,7 +10,7 @@ use relay_protocol::names;
 
 use crate::caller::{Caller, make_token};
 use crate::engine::{Engine, PageQuery, within};
-use crate::error::{Error, Noun, Result};
+use crate::error::{Error, Noun, Result, StorageError};
 use crate::store::requests::{AgentChange, Release};
 use crate::store::{NewAgent, TokenRotation};
 
@@ -90,13 +90,23 @@ impl Engine {
     ) -> Result<()> {
         self.require_agent_or_key(caller, name)?;
         within("reason", REASON_BYTES, reason.map_or(0, str::len))?;
+        let viewer = caller.viewer()?;
+        let agent = self.store.agent(viewer.workspace_no, bare(name)).await?;
+        // What is out now may have been seen; nothing more goes out meanwhile.
+        let (hold, offered) = self.runner.hold(agent.no);
         let release = Release {
-            viewer: caller.viewer()?,
+            viewer,
             name: bare(name).to_owned(),
             at: self.now(),
             reason: reason.map(str::to_owned),
+            offered,
         };
-        self.store.release_agent(release).await
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.store.release_agent(release).then(move |result| {
+            drop(hold);
+            let _ = tell.send(result);
+        });
+        told.await.unwrap_or(Err(StorageError::Closed.into()))
     }
 
     /// One agent, by name.

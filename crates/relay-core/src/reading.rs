@@ -111,7 +111,7 @@ impl Engine {
             workspace_no,
             reader,
             messages,
-            offered,
+            offered: offered.into_iter().map(|(position, _)| position).collect(),
             at: self.now(),
         };
         let (tell, told) = tokio::sync::oneshot::channel();

@@ -93,7 +93,10 @@ pub enum Step {
     /// Somebody lets it go at any moment.
     Flushed,
     /// The agent is gone.
-    AgentReleased,
+    AgentReleased {
+        /// What is known of the session that had it: it could not be asked.
+        recall: Recall,
+    },
 }
 
 /// Why a session can no longer answer for a delivery.
@@ -292,7 +295,7 @@ pub fn apply(row: &DeliveryRow, step: &Step, given: &Circumstances<'_>) -> Appli
         Step::Read => change.read(),
         Step::Retried => change.retried(),
         Step::Flushed => change.flushed(),
-        Step::AgentReleased => change.agent_released(),
+        Step::AgentReleased { recall } => change.agent_released(recall),
     }
 }
 

@@ -38,6 +38,8 @@ pub struct SessionView<'a> {
 pub enum Moment {
     /// Any moment.
     Now,
+    /// The session asks for what is due, standing at no boundary.
+    Asked,
     /// The session stands at this boundary.
     At(BoundaryKind),
 }
@@ -335,7 +337,7 @@ impl Case<'_> {
     fn best_mode(&self) -> DeliveryMode {
         let here = self.boundaries().find(|mode| match self.moment {
             Moment::At(kind) => *mode == kind.mode(),
-            Moment::Now => false,
+            Moment::Now | Moment::Asked => false,
         });
         let idle = Some(DeliveryMode::OnIdle).filter(|_| self.can_idle());
         here.or(idle)
@@ -365,7 +367,7 @@ impl Case<'_> {
         self.session.capabilities.delivery.modes.contains(&mode)
     }
 
-    /// Whether something can be handed over: at any moment by a link, at a boundary as the answer.
+    /// Whether something can be handed over: at any moment by a link, else as the answer.
     fn is_reachable(&self) -> bool {
         self.session.linked || self.moment != Moment::Now
     }
@@ -404,11 +406,11 @@ impl Case<'_> {
     fn why_closed(&self, mode: DeliveryMode) -> &'static str {
         match (self.moment, self.session.status) {
             (Moment::At(_), _) => "the session stands at another boundary",
-            (Moment::Now, status) if mode == DeliveryMode::OnIdle => status_text(status),
-            (Moment::Now, AgentStatus::Idle) => "the session is idle, not at that boundary",
-            (Moment::Now, AgentStatus::Waiting) => "the session is waiting, not at that boundary",
-            (Moment::Now, AgentStatus::Blocked) => "the session is blocked, not at that boundary",
-            (Moment::Now, status) => status_text(status),
+            (_, status) if mode == DeliveryMode::OnIdle => status_text(status),
+            (_, AgentStatus::Idle) => "the session is idle, not at that boundary",
+            (_, AgentStatus::Waiting) => "the session is waiting, not at that boundary",
+            (_, AgentStatus::Blocked) => "the session is blocked, not at that boundary",
+            (_, status) => status_text(status),
         }
     }
 }

@@ -112,13 +112,15 @@ impl State {
     }
 
     /// Offers nothing more to an agent for now; says what is out.
-    pub(super) fn hold(&mut self, agent: AgentNo) -> Vec<Position> {
+    pub(super) fn hold(&mut self, agent: AgentNo) -> Vec<(Position, Offer)> {
         let Some(desk) = self.desks.get_mut(&agent) else {
             return Vec::new();
         };
         desk.holds += 1;
         let lives = desk.sessions.values();
-        lives.flat_map(|live| live.out.keys().copied()).collect()
+        let out = lives.flat_map(|live| &live.out);
+        out.map(|(position, out)| (*position, out.offer.clone()))
+            .collect()
     }
 
     /// Adds somebody who waits for what a session says about a delivery.

@@ -141,7 +141,7 @@ impl Live {
                 self.open = Some(lanes);
                 lanes
             }
-            (Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
+            (Moment::Asked | Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
         }
     }
 

@@ -550,8 +550,8 @@ impl Runner {
             .unwrap_or(Err(crate::error::StorageError::Closed.into()))
     }
 
-    /// Nothing is offered to an agent until the guard is dropped.
-    pub(crate) fn hold(&self, agent: AgentNo) -> (HoldGuard, Vec<Position>) {
+    /// Nothing is offered to an agent until the guard is dropped; says what is out.
+    pub(crate) fn hold(&self, agent: AgentNo) -> (HoldGuard, Vec<(Position, Offer)>) {
         let (mut state, _) = self.memory();
         let out = state.hold(agent);
         let inbox = self.inbox.clone();

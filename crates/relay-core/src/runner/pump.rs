@@ -344,7 +344,7 @@ impl State {
         {
             live.backlog.next_turn();
         }
-        let moment = kind.map_or(Moment::Now, Moment::At);
+        let moment = kind.map_or(Moment::Asked, Moment::At);
         let mut taken = self.claim_addressed(agent, session, moment, limit, times);
         while is_current && taken.len() < limit {
             match self.next_due_for(agent, session, moment, times) {
@@ -390,7 +390,7 @@ impl State {
         let Some(&agent) = self.sessions.get(&session) else {
             return false;
         };
-        let moment = kind.map_or(Moment::Now, Moment::At);
+        let moment = kind.map_or(Moment::Asked, Moment::At);
         let Some(desk) = self.desks.get_mut(&agent) else {
             return false;
         };

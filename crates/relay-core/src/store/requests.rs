@@ -16,6 +16,7 @@ use relay_protocol::time::Timestamp;
 use super::chain::Hash;
 use super::position::Position;
 use super::records::AgentNo;
+use crate::delivery::history::Offer;
 use crate::error::Error;
 
 /// Who looks, which decides what is seen.
@@ -130,6 +131,8 @@ pub struct Release {
     pub at: Timestamp,
     /// Why.
     pub reason: Option<String>,
+    /// What sessions were offered and have not answered.
+    pub offered: Vec<(Position, Offer)>,
 }
 
 /// A channel to create.

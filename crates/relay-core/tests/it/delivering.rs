@@ -1,9 +1,13 @@
 //! Delivery from the send to the receipt, with real sessions at the other end of real links, a store
 //! that answers on the spot, and clocks that the tests move.
 
+mod absence;
 mod attaching;
 mod callers;
 mod cancelling;
+mod claims;
+mod clocks;
+mod deadlines;
 mod downgrade;
 mod flushing;
 mod forks;
@@ -13,10 +17,13 @@ mod lifecycle;
 mod links;
 mod modes;
 mod order;
+mod pace;
 mod receipts;
 mod reporting;
+mod restart;
 mod retries;
 mod secrets;
 mod statuses;
+mod stories;
 
 pub(crate) use self::kit::Prompt;

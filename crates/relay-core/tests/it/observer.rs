@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use relay_core::Caller;
-use relay_core::delivery::apply::Step;
+use relay_core::delivery::apply::{Recall, Step};
 use relay_core::store::sqlite::{SqliteStore, Synchronous};
 use relay_core::store::{News, Observer, ReportKind, SessionTurn, Store as _};
 use relay_protocol::api::messages::SendMessage;
@@ -160,7 +160,12 @@ async fn the_observer_learns_before_anybody_else() {
     let (told, hears) = std::sync::mpsc::channel();
     let at_reply = notebook.clone();
     notebook.lines();
-    let advance = behind.advance(position, Step::AgentReleased);
+    let advance = behind.advance(
+        position,
+        Step::AgentReleased {
+            recall: Recall::NotNeeded,
+        },
+    );
     behind.store.advance(advance).then(move |result| {
         told.send((result.is_ok(), at_reply.lines())).unwrap();
     });

@@ -45,9 +45,9 @@ impl Change<'_> {
         self.fail(recall, DEADLINE_EXCEEDED, None, decision)
     }
 
-    pub(super) fn agent_released(&self) -> Applied {
+    pub(super) fn agent_released(&self, recall: &Recall) -> Applied {
         let decision = self.decision(DecisionOutcome::Fail, "its agent was released");
-        self.fail(&Recall::NotNeeded, AGENT_RELEASED, None, decision)
+        self.fail(recall, AGENT_RELEASED, None, decision)
     }
 
     /// The only session that could have had it has ended, and did not have it.

@@ -7,8 +7,9 @@ use super::*;
 
 const MODES: &[DeliveryMode] = DeliveryMode::ALL;
 
-const MOMENTS: [Moment; 4] = [
+const MOMENTS: [Moment; 5] = [
     Moment::Now,
+    Moment::Asked,
     Moment::At(BoundaryKind::NextMessage),
     Moment::At(BoundaryKind::NextToolCall),
     Moment::At(BoundaryKind::OnIdle),
@@ -126,7 +127,7 @@ impl Row {
         let set = self.set();
         let here = set.iter().copied().find(|mode| match self.moment {
             Moment::At(kind) => kind.as_str() == mode.as_str(),
-            Moment::Now => false,
+            Moment::Now | Moment::Asked => false,
         });
         let idles = self.has(DeliveryMode::OnIdle) && self.opens(DeliveryMode::OnIdle);
         match (here, idles, set.first()) {

@@ -1,5 +1,6 @@
 //! Agents: registration, tokens, release.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
@@ -16,9 +17,11 @@ use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_o
 use super::message_read::name_cursor;
 use super::steps::Taken;
 use super::writer::Tx;
-use crate::delivery::apply::Step;
+use crate::delivery::apply::{Recall, Step};
+use crate::delivery::history::Offer;
 use crate::error::{Error, Noun, Result};
 use crate::store::news::News;
+use crate::store::position::Position;
 use crate::store::records::{AgentNo, AgentRow, WorkspaceRow};
 use crate::store::requests::{
     AgentChange, NewAgent, NewToken, PageRequest, Release, TokenRotation, Viewer,
@@ -178,7 +181,7 @@ fn replace_tokens(
 pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
     let workspace = tx.workspace(release.viewer.workspace_no)?;
     let agent = own_or_any(tx, release.viewer, &release.name)?;
-    fail_waiting(tx, &workspace, &agent, release.at)?;
+    fail_waiting(tx, &workspace, &agent, release)?;
     tx.end_sessions(&workspace, agent.no, release.reason.as_deref(), release.at)?;
     revoke_tokens(tx, &workspace, &agent, release.at)?;
     leave_everything(tx, &agent)?;
@@ -201,10 +204,20 @@ fn fail_waiting(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     agent: &AgentRow,
-    at: Timestamp,
+    release: &Release,
 ) -> Result<()> {
+    let mut offered: HashMap<Position, &Offer> = release
+        .offered
+        .iter()
+        .map(|(position, offer)| (*position, offer))
+        .collect();
     for delivery in tx.unfinished(workspace.no, agent.no)? {
-        tx.step_at(delivery, &Taken::plain(&Step::AgentReleased, at))?;
+        let recall = match offered.remove(&delivery) {
+            Some(offer) => Recall::Unanswered(Some(Box::new(offer.clone()))),
+            None => Recall::NotNeeded,
+        };
+        let step = Step::AgentReleased { recall };
+        tx.step_at(delivery, &Taken::plain(&step, release.at))?;
     }
     Ok(())
 }

@@ -18,10 +18,11 @@ use relay_core::store::Store as _;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use relay_core::{Caller, Engine, Result};
 use relay_protocol::api::messages::{MessageSent, SendMessage};
-use relay_protocol::delivery::DeliveryState;
-use relay_protocol::delivery_record::Delivery;
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::delivery::{DeliveryState, MessageReceipt};
+use relay_protocol::delivery_record::{DeliverMessage, Delivery};
+use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::policy::PolicyPatch;
+use relay_protocol::session::SessionSummary;
 use relay_protocol::time::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -61,8 +62,13 @@ impl Lab {
         Self::new(["alice", "bob"])
     }
 
-    /// The process ends and another one begins, at the same time of day.
-    pub(super) fn restarted(mut self) -> Self {
+    /// The process ends and another one begins.
+    pub(super) fn restarted(self) -> Self {
+        self.restarted_after(0)
+    }
+
+    /// The process ends, and after a while another one begins.
+    pub(super) fn restarted_after(mut self, millis: i64) -> Self {
         let past = self.world().past();
         self.world = None;
         let path = self.directory.path().join("relay.db");
@@ -71,6 +77,7 @@ impl Lab {
         drop(self);
         let store = open(&path, 3);
         let world = now(World::existing(store.clone(), &past));
+        world.clock.advance(millis);
         now(world.engine.start()).unwrap();
         Self {
             world: Some(world),
@@ -184,6 +191,32 @@ impl Lab {
             made.push(only(&sent.deliveries).delivery_id);
         }
         made
+    }
+
+    /// Registers another agent.
+    pub(super) fn register(&self, name: &str) {
+        now(self.world().agent(name));
+    }
+
+    /// The workspace delivers a message of before to one session.
+    pub(super) fn deliver_to(&self, message_id: MessageId, session: SessionId) -> DeliveryId {
+        let body = DeliverMessage {
+            message_id,
+            agent: None,
+            session_id: Some(session),
+            context: None,
+        };
+        let receipt = self.drive(self.engine().deliver(&self.who("key"), body));
+        let MessageReceipt::Accepted(held) = receipt.unwrap() else {
+            panic!("it was to be held");
+        };
+        held.delivery_id
+    }
+
+    /// A session as others see it.
+    pub(super) fn session(&self, id: SessionId) -> SessionSummary {
+        self.step();
+        now(self.engine().session(&self.who("key"), id)).unwrap()
     }
 
     /// A delivery with all that happened to it.

@@ -162,6 +162,7 @@ impl World {
             name: name.to_owned(),
             at: self.now(),
             reason: None,
+            offered: Vec::new(),
         };
         self.store().release_agent(release).wait().unwrap();
     }

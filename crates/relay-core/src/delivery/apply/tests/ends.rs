@@ -62,6 +62,7 @@ fn whether_it_was_seen_depends_on_who_had_it() {
         ..row
     };
     let out = || Some(Box::new(offer(1)));
+    let released = |recall| Step::AgentReleased { recall };
     let cases = [
         (pending(), cancelled(Recall::NotNeeded), No),
         (pending(), cancelled(Recall::Confirmed(out())), No),
@@ -70,8 +71,9 @@ fn whether_it_was_seen_depends_on_who_had_it() {
         (accepted(), cancelled(Recall::Unanswered(None)), Unknown),
         // Nobody asked the session that has it.
         (accepted(), cancelled(Recall::NotNeeded), Unknown),
-        (accepted(), Step::AgentReleased, Unknown),
-        (pending(), Step::AgentReleased, No),
+        (accepted(), released(Recall::NotNeeded), Unknown),
+        (pending(), released(Recall::NotNeeded), No),
+        (pending(), released(Recall::Unanswered(out())), Unknown),
         (pending(), mismatch(), No),
         // A session stayed silent before, or lost its link.
         (

@@ -126,7 +126,9 @@ fn step(name: &str) -> (Step, Timestamp) {
         "read" => Step::Read,
         "retried" => Step::Retried,
         "flushed" => Step::Flushed,
-        "agent released" => Step::AgentReleased,
+        "agent released" => Step::AgentReleased {
+            recall: Recall::NotNeeded,
+        },
         other => panic!("no step {other}"),
     };
     (step, soon)

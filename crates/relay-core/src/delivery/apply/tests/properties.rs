@@ -60,7 +60,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Plain(Step::Read)),
         3 => Just(Happening::Plain(Step::Retried)),
         2 => Just(Happening::Plain(Step::Flushed)),
-        1 => Just(Happening::Plain(Step::AgentReleased)),
+        1 => Just(Happening::Plain(Step::AgentReleased { recall: Recall::NotNeeded })),
     ]
 }
 

@@ -14,8 +14,18 @@ pub(crate) struct Kind {
     pub(crate) safe_states: Option<Vec<AgentStatus>>,
     pub(crate) status: Option<AgentStatus>,
     pub(crate) resume: Option<String>,
-    /// Whether it comes by at its boundaries instead of having a link.
-    pub(crate) hooks: bool,
+    /// Whether it has a link; without one it comes by.
+    pub(crate) reach: Reached,
+}
+
+/// How a session is reached.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Reached {
+    Linked,
+    /// It comes by at its boundaries.
+    Hooks,
+    /// It asks.
+    Poll,
 }
 
 /// The spec's minimum, as it stands.
@@ -25,7 +35,7 @@ pub(crate) fn minimum() -> Kind {
         safe_states: None,
         status: None,
         resume: None,
-        hooks: false,
+        reach: Reached::Linked,
     }
 }
 
@@ -51,9 +61,15 @@ impl Kind {
     /// One without a link, which comes by at its boundaries.
     pub(crate) fn hooks(modes: &[DeliveryMode]) -> Self {
         Self {
-            hooks: true,
+            reach: Reached::Hooks,
             ..Self::of(modes)
         }
+    }
+
+    /// It asks for what is due.
+    pub(crate) fn polling(mut self) -> Self {
+        self.reach = Reached::Poll;
+        self
     }
 
     /// It queues for itself.

@@ -10,6 +10,7 @@ use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt,
 };
 use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::link::LinkKind;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::{
     Acked, AtBoundary, Attached, BoundaryKind, DueDeliveries, EventBatch, LifecycleRequest,
@@ -21,7 +22,8 @@ use relay_protocol::time::Timestamp;
 use relay_protocol::wire;
 use serde_json::{Value, json};
 
-use super::{Call, Kind, Lab, now, only};
+use super::kinds::Reached;
+use super::{Call, Kind, Lab, only};
 
 /// A session and the test's end of its link.
 pub(crate) struct Session<'l> {
@@ -46,9 +48,13 @@ struct Arrived {
 impl<'l> Session<'l> {
     pub(super) fn attach(lab: &'l Lab, agent: &str, caller: &Caller, kind: &Kind) -> Result<Self> {
         let link = MemoryLink::new();
-        let reach = match kind.hooks {
-            true => Reach::none(),
-            false => Reach::in_process(link.clone()),
+        let reach = match kind.reach {
+            Reached::Linked => Reach::in_process(link.clone()),
+            Reached::Hooks => Reach::none(),
+            Reached::Poll => Reach {
+                kind: LinkKind::Poll,
+                ..Reach::none()
+            },
         };
         let attach = lab.engine().attach(caller, kind.body(agent), reach);
         let (attached, link_id) = lab.drive(attach)?;
@@ -73,9 +79,7 @@ impl<'l> Session<'l> {
 
     /// The session as others see it.
     pub(crate) fn summary(&self) -> SessionSummary {
-        self.lab.step();
-        let key = self.lab.who("key");
-        now(self.lab.engine().session(&key, self.id())).unwrap()
+        self.lab.session(self.id())
     }
 
     pub(crate) fn is_current(&self) -> bool {
@@ -314,6 +318,13 @@ impl<'l> Session<'l> {
         let engine = self.lab.engine();
         self.lab
             .drive(engine.boundary(&self.caller, self.id(), body))
+    }
+
+    /// Takes along what is due without standing at a boundary.
+    pub(crate) fn due_now(&self, limit: Option<u32>) -> Result<DueDeliveries> {
+        let engine = self.lab.engine();
+        self.lab
+            .drive(engine.due_now(&self.caller, self.id(), limit))
     }
 }
 
