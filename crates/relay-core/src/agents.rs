@@ -113,7 +113,7 @@ impl Engine {
     pub async fn agent(&self, caller: &Caller, name: &str) -> Result<AgentIdentity> {
         Ok(self
             .store
-            .agent(caller.workspace()?.no, bare(name))
+            .agent(caller.reader()?.workspace_no, bare(name))
             .await?
             .identity())
     }
@@ -121,7 +121,7 @@ impl Engine {
     /// All agents, by name.
     pub async fn agents(&self, caller: &Caller, page: PageQuery) -> Result<Page<AgentIdentity>> {
         self.store
-            .agents(caller.workspace()?.no, page.request()?)
+            .agents(caller.reader()?.workspace_no, page.request()?)
             .await
     }
 

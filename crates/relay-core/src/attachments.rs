@@ -47,7 +47,7 @@ impl Engine {
 
     /// Stored content, for those who can see it.
     pub async fn attachment(&self, caller: &Caller, id: AttachmentId) -> Result<AttachmentContent> {
-        self.store.attachment(caller.viewer()?, id).await
+        self.store.attachment(caller.reader()?, id).await
     }
 
     /// Checks what a send brings.

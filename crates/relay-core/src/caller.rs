@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use relay_protocol::api::workspace::ObserverScope;
 use relay_protocol::event::TokenKind;
 use relay_protocol::ids::TokenId;
+use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::environment::Random;
 use crate::error::{Error, Result};
+use crate::observers;
 use crate::store::chain::Hash;
 use crate::store::{AgentRow, Credential, NewToken, Viewer, WorkspaceRow};
 
@@ -26,6 +29,7 @@ enum Who {
     Admin,
     Workspace(Arc<WorkspaceRow>),
     Agent(Arc<WorkspaceRow>, Arc<AgentRow>),
+    Observer(Arc<WorkspaceRow>, Arc<ObserverScope>),
 }
 
 impl Caller {
@@ -52,15 +56,30 @@ impl Caller {
             (TokenKind::Agent, Some(workspace), Some(agent)) if agent.released_at.is_none() => {
                 Ok(Self(Who::Agent(workspace, agent)))
             }
+            (TokenKind::Observer, Some(workspace), _) => {
+                let scope = credential.scope.ok_or(Error::Unauthorized)?;
+                Ok(Self(Who::Observer(workspace, scope)))
+            }
             _ => Err(Error::Unauthorized),
         }
     }
 
-    /// The workspace, for every caller that has one.
+    /// What kind of credential it is.
+    #[must_use]
+    pub const fn kind(&self) -> TokenKind {
+        match &self.0 {
+            Who::Admin => TokenKind::Admin,
+            Who::Workspace(_) => TokenKind::Workspace,
+            Who::Agent(..) => TokenKind::Agent,
+            Who::Observer(..) => TokenKind::Observer,
+        }
+    }
+
+    /// The workspace, for every caller that takes part in one.
     pub fn workspace(&self) -> Result<&Arc<WorkspaceRow>> {
         match &self.0 {
             Who::Workspace(workspace) | Who::Agent(workspace, _) => Ok(workspace),
-            Who::Admin => Err(Error::Forbidden {
+            Who::Admin | Who::Observer(..) => Err(Error::Forbidden {
                 needs: "a workspace key or an agent token",
             }),
         }
@@ -96,7 +115,76 @@ impl Caller {
         }
     }
 
-    /// Whose eyes look.
+    /// The workspace, for every caller that belongs to one, even if it only looks.
+    pub(crate) fn home(&self) -> Result<&Arc<WorkspaceRow>> {
+        match &self.0 {
+            Who::Observer(workspace, _) => Ok(workspace),
+            _ => self.workspace(),
+        }
+    }
+
+    /// What an observer may see; nothing for everybody else.
+    pub(crate) fn scope(&self) -> Option<&Arc<ObserverScope>> {
+        match &self.0 {
+            Who::Observer(_, scope) => Some(scope),
+            _ => None,
+        }
+    }
+
+    /// Whose eyes look at something that is in no channel, or in any. Observers look, too, if nothing
+    /// limits them.
+    pub(crate) fn reader(&self) -> Result<Viewer> {
+        match &self.0 {
+            Who::Observer(workspace, scope) if observers::sees_records(scope) => Ok(Viewer {
+                workspace_no: workspace.no,
+                agent: None,
+            }),
+            Who::Observer(..) => Err(observers::limited()),
+            _ => self.viewer(),
+        }
+    }
+
+    /// Whose eyes look into a channel.
+    pub(crate) fn reader_in(&self, channel: &str) -> Result<Viewer> {
+        match &self.0 {
+            Who::Observer(workspace, scope) if observers::sees_channel(scope, channel) => {
+                Ok(Viewer {
+                    workspace_no: workspace.no,
+                    agent: None,
+                })
+            }
+            Who::Observer(..) => Err(observers::limited()),
+            _ => self.viewer(),
+        }
+    }
+
+    /// Whose eyes look at a message, before [`Caller::check_sees`] has said whether they may.
+    pub(crate) fn eyes(&self) -> Result<Viewer> {
+        match &self.0 {
+            Who::Observer(workspace, _) => Ok(Viewer {
+                workspace_no: workspace.no,
+                agent: None,
+            }),
+            _ => self.viewer(),
+        }
+    }
+
+    /// Whether an observer may see a message. For others the store has decided that already.
+    pub(crate) fn check_sees(&self, message: &RelayMessage) -> Result<()> {
+        let Some(scope) = self.scope() else {
+            return Ok(());
+        };
+        let channel = message.channel.as_ref().and_then(|it| it.name.as_deref());
+        let sees = observers::sees_records(scope)
+            || channel.is_some_and(|name| observers::sees_channel(scope, name));
+        if sees {
+            Ok(())
+        } else {
+            Err(Error::UnknownMessage(message.id))
+        }
+    }
+
+    /// Whose eyes take part.
     pub(crate) fn viewer(&self) -> Result<Viewer> {
         let agent = match &self.0 {
             Who::Agent(_, agent) => Some(agent.no),

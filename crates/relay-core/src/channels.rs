@@ -11,6 +11,7 @@ use crate::agents::bare;
 use crate::caller::Caller;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Noun, Result};
+use crate::observers::sees_channel;
 use crate::store::{ChannelChange, Joining, NewChannel};
 
 impl Engine {
@@ -98,15 +99,24 @@ impl Engine {
     /// One channel, by name.
     pub async fn channel(&self, caller: &Caller, channel: &str) -> Result<Channel> {
         self.store
-            .channel(caller.workspace()?.no, without_hash(channel))
+            .channel(
+                caller.reader_in(channel)?.workspace_no,
+                without_hash(channel),
+            )
             .await
     }
 
     /// All channels, by name.
     pub async fn channels(&self, caller: &Caller, page: PageQuery) -> Result<Page<Channel>> {
-        self.store
-            .channels(caller.workspace()?.no, page.request()?)
-            .await
+        let mut page = self
+            .store
+            .channels(caller.home()?.no, page.request()?)
+            .await?;
+        if let Some(scope) = caller.scope() {
+            page.items
+                .retain(|channel| sees_channel(scope, &channel.name));
+        }
+        Ok(page)
     }
 
     /// Who is in a channel, by name.
@@ -118,7 +128,11 @@ impl Engine {
     ) -> Result<Page<ChannelMember>> {
         let page = page.request()?;
         self.store
-            .members(caller.workspace()?.no, without_hash(channel), page)
+            .members(
+                caller.reader_in(channel)?.workspace_no,
+                without_hash(channel),
+                page,
+            )
             .await
     }
 }

@@ -144,7 +144,7 @@ impl Engine {
 
     /// One delivery with every decision, attempt and receipt, and the story of it all.
     pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery> {
-        let story = self.store.delivery(caller.viewer()?, id).await?;
+        let story = self.store.delivery(caller.reader()?, id).await?;
         let (out, decisions) = self.runner.known(story.row.agent, story.row.position);
         Ok(explain(&story, &decisions, out.as_ref()))
     }
@@ -162,7 +162,7 @@ impl Engine {
         };
         let page = self
             .store
-            .delivery_list(caller.viewer()?, filter, page.request()?)
+            .delivery_list(caller.reader()?, filter, page.request()?)
             .await?;
         let items = page
             .items

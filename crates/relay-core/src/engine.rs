@@ -88,12 +88,16 @@ impl Engine {
 
     /// A caller's workspace in its newest state.
     pub(crate) fn current(&self, caller: &Caller) -> Result<Arc<WorkspaceRow>> {
-        let known = caller.workspace()?;
+        Ok(self.newest(caller.workspace()?))
+    }
+
+    /// The newest state of a workspace.
+    pub(crate) fn newest(&self, known: &Arc<WorkspaceRow>) -> Arc<WorkspaceRow> {
         let newest = self
             .workspaces
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        Ok(newest.get(&known.no).unwrap_or(known).clone())
+        newest.get(&known.no).unwrap_or(known).clone()
     }
 
     /// Remembers a workspace's newest state.

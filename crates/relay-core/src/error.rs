@@ -3,7 +3,8 @@
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{
-    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, TokenId,
+    WorkspaceId,
 };
 use relay_protocol::limits::NAME_CHARS;
 use relay_protocol::names::{NameError, RESERVED};
@@ -81,6 +82,9 @@ pub enum Error {
         /// What was given.
         found: u64,
     },
+    /// No observer token has this id.
+    #[error("no observer token has the id {0}")]
+    UnknownToken(TokenId),
     /// No call of an action has this id.
     #[error("no invocation has the id {0}")]
     UnknownInvocation(InvocationId),
@@ -268,6 +272,7 @@ impl Error {
             Self::SessionEnded { .. } | Self::Status(_) => ErrorCode::IllegalTransition,
             Self::EventGap { .. } => ErrorCode::EventGap,
             Self::UnknownInvocation(_) => ErrorCode::UnknownInvocation,
+            Self::UnknownToken(_) => ErrorCode::UnknownToken,
             Self::Delivery(refused) => match refused.from {
                 DeliveryState::Delivered => ErrorCode::AlreadyDelivered,
                 _ => ErrorCode::IllegalTransition,

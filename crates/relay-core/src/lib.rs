@@ -16,6 +16,7 @@ pub mod error;
 mod events;
 mod ingest;
 mod messages;
+mod observers;
 mod reading;
 pub mod recipients;
 mod runner;

@@ -18,7 +18,9 @@ use crate::store::{Place, ReadMark, Search};
 impl Engine {
     /// One message with its reactions.
     pub async fn message(&self, caller: &Caller, id: MessageId) -> Result<MessageView> {
-        self.store.message(caller.viewer()?, id).await
+        let view = self.store.message(caller.eyes()?, id).await?;
+        caller.check_sees(&view.message)?;
+        Ok(view)
     }
 
     /// The posts of a channel, newest first. Replies are in their threads.
@@ -30,7 +32,7 @@ impl Engine {
     ) -> Result<Page<MessageView>> {
         let place = Place::Channel(without_hash(channel).to_owned());
         self.store
-            .messages(caller.viewer()?, place, page.request()?)
+            .messages(caller.reader_in(channel)?, place, page.request()?)
             .await
     }
 
@@ -43,7 +45,7 @@ impl Engine {
     ) -> Result<Page<MessageView>> {
         let place = Place::Conversation(conversation);
         self.store
-            .messages(caller.viewer()?, place, page.request()?)
+            .messages(caller.reader()?, place, page.request()?)
             .await
     }
 
@@ -54,14 +56,24 @@ impl Engine {
         root: MessageId,
         page: PageQuery,
     ) -> Result<Page<MessageView>> {
+        self.require_seen(caller, root).await?;
         self.store
-            .thread(caller.viewer()?, root, page.request()?)
+            .thread(caller.eyes()?, root, page.request()?)
             .await
     }
 
     /// How a message's deliveries stand: all of them for its author, the own one for a recipient.
     pub async fn deliveries(&self, caller: &Caller, id: MessageId) -> Result<Vec<DeliverySummary>> {
-        self.store.deliveries(caller.viewer()?, id).await
+        self.require_seen(caller, id).await?;
+        self.store.deliveries(caller.eyes()?, id).await
+    }
+
+    /// Refuses a message that an observer may not see. For others the store itself decides.
+    async fn require_seen(&self, caller: &Caller, id: MessageId) -> Result<()> {
+        if caller.scope().is_some() {
+            self.message(caller, id).await?;
+        }
+        Ok(())
     }
 
     /// Marks a message, and all before it in the same place, as read by the calling agent.
@@ -71,7 +83,8 @@ impl Engine {
 
     /// Who has read a message.
     pub async fn readers(&self, caller: &Caller, message: MessageId) -> Result<Vec<Reader>> {
-        self.store.readers(caller.viewer()?, message).await
+        self.require_seen(caller, message).await?;
+        self.store.readers(caller.eyes()?, message).await
     }
 
     /// What the calling agent has not read. Looking changes nothing.
@@ -142,6 +155,10 @@ impl Engine {
             limit: query.limit,
         }
         .request()?;
+        let viewer = match &query.channel {
+            Some(channel) => caller.reader_in(channel)?,
+            None => caller.reader()?,
+        };
         let search = Search {
             words: query.q,
             channel: query.channel.map(|name| without_hash(&name).to_owned()),
@@ -150,6 +167,6 @@ impl Engine {
             before: query.before,
             page,
         };
-        self.store.search(caller.viewer()?, search).await
+        self.store.search(viewer, search).await
     }
 }

@@ -148,7 +148,7 @@ impl Engine {
 
     /// One session.
     pub async fn session(&self, caller: &Caller, id: SessionId) -> Result<SessionSummary> {
-        let row = self.store.session(caller.viewer()?, id).await?;
+        let row = self.store.session(caller.reader()?, id).await?;
         self.summary(&row).await
     }
 
@@ -162,7 +162,7 @@ impl Engine {
         let agent = agent.map(|name| bare(name).to_owned());
         let rows = self
             .store
-            .sessions(caller.viewer()?, agent, page.request()?)
+            .sessions(caller.reader()?, agent, page.request()?)
             .await?;
         let mut items = Vec::with_capacity(rows.items.len());
         for row in &rows.items {

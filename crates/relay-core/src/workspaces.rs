@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relay_protocol::api::workspace::WorkspaceCreated;
+use relay_protocol::api::workspace::{Me, Workspace, WorkspaceCreated};
 use relay_protocol::event::TokenKind;
 use relay_protocol::ids::{ChannelId, WorkspaceId};
 use relay_protocol::limits::NAME_CHARS;
@@ -56,9 +56,31 @@ impl Engine {
         Ok(Caller::workspace_key(workspace))
     }
 
+    /// The caller's workspace.
+    pub fn workspace(&self, caller: &Caller) -> Result<Workspace> {
+        let row = self.newest(caller.home()?);
+        Ok(Workspace {
+            workspace_id: row.id,
+            name: row.name.clone(),
+            created_at: row.created_at,
+        })
+    }
+
+    /// What the caller's credential stands for.
+    #[must_use]
+    pub fn me(&self, caller: &Caller) -> Me {
+        Me {
+            kind: caller.kind(),
+            workspace: self.workspace(caller).ok(),
+            agent: caller.agent().ok().map(|agent| agent.identity()),
+            scope: caller.scope().map(|scope| (**scope).clone()),
+        }
+    }
+
     /// How the workspace delivers.
     pub fn policy(&self, caller: &Caller) -> Result<Policy> {
-        Ok(self.current(caller)?.policy.clone())
+        caller.reader()?;
+        Ok(self.newest(caller.home()?).policy.clone())
     }
 
     /// Changes how the workspace delivers.

@@ -84,6 +84,20 @@ pub const SUBSCRIPTIONS_PER_CONNECTION: usize = 256;
 pub const HELLO_TIMEOUT_MS: u64 = 10_000;
 /// How long a peer may stay silent before it counts as dead.
 pub const SILENCE_MS: u64 = 30_000;
+/// Most sessions that one connection is the link of.
+pub const SESSIONS_PER_CONNECTION: usize = 1_024;
+/// Most frames of one connection that are being answered at a time; then no more are read.
+pub const PIPELINED_FRAMES: usize = 256;
+/// Most bytes of answers that wait for a client to read them; then no more frames are read.
+pub const UNREAD_ANSWER_BYTES: usize = 1024 * 1024;
+/// Most deliveries and operations that wait for a session's client to read them; then the link is cut.
+pub const UNREAD_PARCELS: usize = 1_024;
+/// How long a question for deliveries may wait.
+pub const POLL_WAIT_S: u32 = 60;
+/// Most names or patterns in the scope of an observer token.
+pub const SCOPE_PATTERNS: usize = 64;
+/// Most observer tokens of a workspace.
+pub const OBSERVER_TOKENS: usize = 1_000;
 /// Fewest bytes of a signing secret.
 pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
 /// Most event names or patterns of one webhook.

@@ -86,6 +86,24 @@ impl Problem {
 literals! {
     /// The stable names of everything that can go wrong.
     pub enum ErrorCode {
+        /// No route has this path.
+        NotFound = "not_found",
+        /// The route does not take this method.
+        MethodNotAllowed = "method_not_allowed",
+        /// The body is of a kind that the route does not take.
+        UnsupportedMediaType = "unsupported_media_type",
+        /// The body or the frame is larger than is taken.
+        BodyTooLarge = "body_too_large",
+        /// The request did not come in time.
+        RequestTimeout = "request_timeout",
+        /// The request comes through a page or a name that is not the server's.
+        ForeignOrigin = "foreign_origin",
+        /// A credential in a URL, where others see it.
+        TokenInUrl = "token_in_url",
+        /// Too much in too short a time.
+        RateLimited = "rate_limited",
+        /// The server has as much to do as it can.
+        Overloaded = "overloaded",
         /// The body is not JSON or not of the expected shape.
         InvalidRequest = "invalid_request",
         /// A name has characters or a length that names can't have.
@@ -108,6 +126,8 @@ literals! {
         UnknownAttachment = "unknown_attachment",
         /// No workspace has this id.
         UnknownWorkspace = "unknown_workspace",
+        /// No observer token has this id.
+        UnknownToken = "unknown_token",
         /// No session has this id.
         UnknownSession = "unknown_session",
         /// No action has this name.
@@ -180,6 +200,15 @@ impl ErrorCode {
     #[must_use]
     pub const fn facts(self) -> (u16, &'static str, bool) {
         match self {
+            Self::NotFound => (404, "No such route", false),
+            Self::MethodNotAllowed => (405, "Not a method of this route", false),
+            Self::UnsupportedMediaType => (415, "Not a kind of body that is taken", false),
+            Self::BodyTooLarge => (413, "The body is too large", false),
+            Self::RequestTimeout => (408, "The request took too long", true),
+            Self::ForeignOrigin => (403, "From a foreign host or page", false),
+            Self::TokenInUrl => (400, "A credential in the URL", false),
+            Self::RateLimited => (429, "Too many requests", true),
+            Self::Overloaded => (503, "The server is too busy", true),
             Self::InvalidRequest => (400, "The request is not of the expected shape", false),
             Self::InvalidName => (400, "The name is not valid", false),
             Self::ReservedName => (400, "The name is reserved", false),
@@ -191,6 +220,7 @@ impl ErrorCode {
             Self::UnknownDelivery => (404, "No such delivery", false),
             Self::UnknownAttachment => (404, "No such attachment", false),
             Self::UnknownWorkspace => (404, "No such workspace", false),
+            Self::UnknownToken => (404, "No such observer token", false),
             Self::UnknownSession => (404, "No such session", false),
             Self::UnknownAction => (404, "No such action", false),
             Self::UnknownInvocation => (404, "No such invocation", false),

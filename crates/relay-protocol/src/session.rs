@@ -15,6 +15,7 @@ use crate::link::{Link, LinkKind};
 use crate::message::RelayMessage;
 use crate::negotiation::Negotiated;
 use crate::session_input::SessionEventInput;
+use crate::socket::ControlFrame;
 use crate::status::AgentStatus;
 use crate::time::Timestamp;
 use crate::wire::{self, literals};
@@ -255,6 +256,19 @@ pub struct DueDeliveries {
     /// In the order in which they are to be surfaced; each is settled by a receipt.
     pub deliveries: Vec<DueDelivery>,
     /// Whether more is due.
+    pub more: bool,
+}
+
+/// The answer of `GET /v1/sessions/{id}/deliveries`: what came for a session that asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Polled {
+    /// In the order in which they are to be surfaced; each is settled by a receipt.
+    pub deliveries: Vec<DueDelivery>,
+    /// Operations on the session; each is answered by `POST /v1/sessions/{id}/control`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controls: Option<Vec<ControlFrame>>,
+    /// Whether more is there already.
     pub more: bool,
 }
 

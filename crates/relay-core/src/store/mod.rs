@@ -24,11 +24,12 @@ use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
-use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
+use uuid::Uuid;
 
 use self::chain::Hash;
 pub use self::delivery_requests::{
@@ -45,8 +46,8 @@ pub use self::records::{
 pub use self::reply::Reply;
 pub use self::requests::{
     Author, ChannelChange, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
-    NewMessage, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark, Retention,
-    Search, TokenRotation, Viewer, WorkspaceChange,
+    NewMessage, NewObserver, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark,
+    Retention, Revocation, Search, TokenRotation, Viewer, WorkspaceChange,
 };
 pub use self::sent::{Recipient, SendRecord};
 pub use self::session_requests::{
@@ -68,6 +69,13 @@ pub trait Store: Send + Sync + 'static {
     fn set_admin_key(&self, token: NewToken) -> Reply<()>;
     /// What the credential with this hash may do.
     fn credential(&self, hash: Hash) -> Reply<Option<Credential>>;
+
+    /// Makes a credential for somebody who only looks.
+    fn create_observer(&self, new: NewObserver) -> Reply<ObserverToken>;
+    /// Takes back a credential of somebody who only looks.
+    fn revoke_observer(&self, revocation: Revocation) -> Reply<()>;
+    /// The credentials of those who only look, the oldest first.
+    fn observers(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<ObserverToken>>;
 
     /// Registers an agent, or adopts the one that has the name.
     fn register_agent(&self, new: NewAgent) -> Reply<Arc<AgentRow>>;
@@ -103,6 +111,9 @@ pub trait Store: Send + Sync + 'static {
         channel: &str,
         page: PageRequest,
     ) -> Reply<Page<ChannelMember>>;
+
+    /// Whether an agent is in the channel or conversation with this id.
+    fn is_member(&self, agent: AgentNo, room: Uuid) -> Reply<bool>;
 
     /// Stores a message with one delivery per recipient.
     fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>>;

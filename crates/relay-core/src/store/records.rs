@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
+use relay_protocol::api::workspace::ObserverScope;
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::TokenKind;
@@ -322,6 +323,8 @@ pub struct Credential {
     pub workspace: Option<Arc<WorkspaceRow>>,
     /// The agent it acts as.
     pub agent: Option<Arc<AgentRow>>,
+    /// What it may see, for an observer.
+    pub scope: Option<Arc<ObserverScope>>,
     /// When it ends.
     pub valid_until: Option<Timestamp>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::messages::SendTarget;
+use relay_protocol::api::workspace::ObserverScope;
 use relay_protocol::delivery::{DeliveryMode, Priority};
 use relay_protocol::event::ReactionChange;
 use relay_protocol::ids::{
@@ -54,6 +55,29 @@ pub struct NewToken {
     /// The hash under which it is kept.
     pub hash: Hash,
     /// When it was made.
+    pub at: Timestamp,
+}
+
+/// A credential for somebody who only looks.
+pub struct NewObserver {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The credential.
+    pub token: NewToken,
+    /// What people call it.
+    pub name: Option<String>,
+    /// What it may see.
+    pub scope: ObserverScope,
+}
+
+/// A credential to take back.
+#[derive(Clone, Copy, Debug)]
+pub struct Revocation {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The credential.
+    pub token: TokenId,
+    /// When.
     pub at: Timestamp,
 }
 

@@ -1,6 +1,8 @@
 //! Bodies of requests and answers.
 
+pub mod events;
 pub mod messages;
+pub mod service;
 pub mod workspace;
 
 use schemars::JsonSchema;

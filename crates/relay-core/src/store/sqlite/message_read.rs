@@ -10,6 +10,7 @@ use relay_protocol::message::{MessageAuthor, RelayMessage};
 use relay_protocol::names::{check_form, fold};
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use uuid::Uuid;
 
 use super::channels::{page_of, require};
 use super::codes::Code;
@@ -218,6 +219,16 @@ pub(super) fn sees(connection: &Connection, viewer: Viewer, room: RoomNo) -> Res
     Ok(connection
         .prepare_cached("SELECT 1 FROM members WHERE agent = ?1 AND room = ?2")?
         .exists(params![agent.0, room.0])?)
+}
+
+/// Whether an agent is in the channel or conversation with this id.
+pub(super) fn is_member(connection: &Connection, agent: AgentNo, room: Uuid) -> Result<bool> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT 1 FROM rooms r JOIN members m ON m.room = r.no
+             WHERE r.id = ?1 AND m.agent = ?2",
+        )?
+        .exists(params![room.as_bytes(), agent.0])?)
 }
 
 /// The room of a place, if the viewer may see it.

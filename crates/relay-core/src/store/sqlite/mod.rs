@@ -27,6 +27,7 @@ mod log;
 mod log_read;
 mod message_read;
 mod messages;
+mod observers;
 mod opening;
 mod readers;
 mod reading;
@@ -51,11 +52,12 @@ use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
-use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, WorkspaceId};
 use relay_protocol::message::RelayMessage;
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use self::checkpoint::Checkpointer;
 pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
@@ -71,10 +73,10 @@ use super::{
     Advance, Advanced, AgentNo, AgentRow, AttachedSession, AttachmentContent, AuditReport,
     ChainHead, ChannelChange, Credential, DeliveryFilter, DeliveryRow, DeliveryStory, DueNow,
     Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
-    NewDelivery, NewFork, NewMessage, NewSession, NewToken, NewWorkspace, PageRequest, Place,
-    Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Search, SendRecord,
-    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery,
-    WorkspaceChange, WorkspaceRow,
+    NewDelivery, NewFork, NewMessage, NewObserver, NewSession, NewToken, NewWorkspace, PageRequest,
+    Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Revocation,
+    Search, SendRecord, SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer,
+    WaitingPage, WaitingQuery, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
@@ -188,6 +190,19 @@ impl Store for SqliteStore {
         self.read(|connection| workspaces::credential(connection, hash))
     }
 
+    fn create_observer(&self, new: NewObserver) -> Reply<ObserverToken> {
+        self.writer.submit(move |tx| observers::create(tx, &new))
+    }
+
+    fn revoke_observer(&self, revocation: Revocation) -> Reply<()> {
+        self.writer
+            .submit(move |tx| observers::revoke(tx, &revocation))
+    }
+
+    fn observers(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<ObserverToken>> {
+        self.read(|connection| observers::list(connection, workspace_no, &page))
+    }
+
     fn register_agent(&self, new: NewAgent) -> Reply<Arc<AgentRow>> {
         self.writer.submit(move |tx| agents::register(tx, &new))
     }
@@ -248,6 +263,10 @@ impl Store for SqliteStore {
         page: PageRequest,
     ) -> Reply<Page<ChannelMember>> {
         self.read(|connection| channels::members(connection, workspace_no, channel, &page))
+    }
+
+    fn is_member(&self, agent: AgentNo, room: Uuid) -> Reply<bool> {
+        self.read(|connection| message_read::is_member(connection, agent, room))
     }
 
     fn send(&self, new: NewMessage) -> Reply<Arc<SendRecord>> {

@@ -17,9 +17,13 @@ CREATE TABLE tokens (
     workspace   INTEGER,
     agent       INTEGER,
     created_at  INTEGER NOT NULL,
-    valid_until INTEGER
+    valid_until INTEGER,
+    name        TEXT,
+    scope       TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tokens_by_agent ON tokens (agent) WHERE agent IS NOT NULL;
+-- `scope` is what an observer's token may see; other tokens have none.
+CREATE INDEX tokens_of_observers ON tokens (workspace, id) WHERE scope IS NOT NULL;
 
 CREATE TABLE agents (
     no          INTEGER PRIMARY KEY,

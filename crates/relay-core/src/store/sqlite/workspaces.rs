@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::channels::{GENERAL, NewRoom};
 use super::codes::Code;
 use super::directory::{
-    AGENT_COLUMNS, WORKSPACE_COLUMNS, read_agent, read_workspace, to_json, uuid_of,
+    AGENT_COLUMNS, WORKSPACE_COLUMNS, from_json, read_agent, read_workspace, to_json, uuid_of,
 };
 use super::writer::Tx;
 use crate::error::{Error, Result};
@@ -182,7 +182,7 @@ pub(super) fn by_no(connection: &Connection, no: u32) -> Result<WorkspaceRow> {
 pub(super) fn credential(connection: &Connection, hash: Hash) -> Result<Option<Credential>> {
     let found = connection
         .prepare_cached(
-            "SELECT id, kind, workspace, agent, valid_until FROM tokens WHERE hash = ?1",
+            "SELECT id, kind, workspace, agent, valid_until, scope FROM tokens WHERE hash = ?1",
         )?
         .query_row([hash], |row| {
             let id = TokenId::from_uuid(uuid_of(row.get(0)?));
@@ -190,10 +190,14 @@ pub(super) fn credential(connection: &Connection, hash: Hash) -> Result<Option<C
             let workspace: Option<u32> = row.get(2)?;
             let agent: Option<i64> = row.get(3)?;
             let valid_until = row.get::<_, Option<i64>>(4)?.map(Timestamp::from_millis);
-            Ok((id, kind.0, workspace, agent, valid_until))
+            let scope = row
+                .get::<_, Option<String>>(5)?
+                .map(|text| from_json(&text).map(Arc::new))
+                .transpose()?;
+            Ok((id, kind.0, workspace, agent, valid_until, scope))
         })
         .optional()?;
-    let Some((id, kind, workspace, agent, valid_until)) = found else {
+    let Some((id, kind, workspace, agent, valid_until, scope)) = found else {
         return Ok(None);
     };
     let workspace = workspace
@@ -212,6 +216,7 @@ pub(super) fn credential(connection: &Connection, hash: Hash) -> Result<Option<C
         kind,
         workspace,
         agent,
+        scope,
         valid_until,
     }))
 }

@@ -17,11 +17,12 @@ use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
-use relay_protocol::api::workspace::ChannelMember;
+use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
+use uuid::Uuid;
 
 use crate::delivering::Prompt;
 
@@ -133,6 +134,8 @@ gate! {
         fn create_workspace(&self, new: NewWorkspace) -> Arc<WorkspaceRow>;
         fn update_workspace(&self, change: WorkspaceChange) -> Arc<WorkspaceRow>;
         fn set_admin_key(&self, token: NewToken) -> ();
+        fn create_observer(&self, new: NewObserver) -> ObserverToken;
+        fn revoke_observer(&self, revocation: Revocation) -> ();
         fn register_agent(&self, new: NewAgent) -> Arc<AgentRow>;
         fn update_agent(&self, change: AgentChange) -> Arc<AgentRow>;
         fn rotate_token(&self, rotation: TokenRotation) -> ();
@@ -167,6 +170,8 @@ gate! {
         fn workspace(&self, id: WorkspaceId) -> Option<Arc<WorkspaceRow>>;
         fn workspace_by_no(&self, no: u32) -> Arc<WorkspaceRow>;
         fn credential(&self, hash: Hash) -> Option<Credential>;
+        fn observers(&self, workspace_no: u32, page: PageRequest) -> Page<ObserverToken>;
+        fn is_member(&self, agent: AgentNo, room: Uuid) -> bool;
         fn agent(&self, workspace_no: u32, name: &str) -> Arc<AgentRow>;
         fn agent_by_no(&self, no: AgentNo) -> Arc<AgentRow>;
         fn agents(&self, workspace_no: u32, page: PageRequest) -> Page<AgentIdentity>;
