@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::ingest::Ingest;
 use crate::runner::Runner;
+use crate::store::chain::Hash;
 use crate::store::{PageRequest, Store, WorkspaceRow};
 
 /// Everything that can be asked of Relay, in one process.
@@ -72,7 +73,13 @@ impl Engine {
 
     /// Whom a credential stands for.
     pub async fn authenticate(&self, token: &str) -> Result<Caller> {
-        let credential = self.store.credential(hash_token(token)).await?;
+        self.authenticate_hash(hash_token(token)).await
+    }
+
+    /// Whom a credential stands for, by the SHA-256 of its token: for those who ask again later, and have
+    /// not kept the token meanwhile.
+    pub async fn authenticate_hash(&self, hash: Hash) -> Result<Caller> {
+        let credential = self.store.credential(hash).await?;
         Caller::from_credential(credential.ok_or(Error::Unauthorized)?, self.now())
     }
 

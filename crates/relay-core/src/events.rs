@@ -2,26 +2,35 @@
 //!
 //! A subscription joins what is stored with what comes: it pulls from the newest entries in memory while
 //! it keeps up, and from the store when it does not, by sequence number in both cases, so nothing is
-//! missed and nothing comes twice. How that is announced is in [`crate::store::live`].
+//! missed and nothing comes twice. How that is announced is in [`crate::store::live`]. Everybody sees what
+//! [`crate::visibility`] lets them see.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use relay_protocol::event::LoggedEvent;
 use relay_protocol::limits::PAGE_ITEMS;
+use relay_protocol::negotiation::check_observable;
+use relay_protocol::problem::Problem;
 use relay_protocol::selector::Selector;
 use tokio::sync::watch;
 
+use crate::agents::bare;
 use crate::caller::Caller;
 use crate::engine::{Engine, PageQuery};
 use crate::error::Result;
-use crate::store::Store;
 use crate::store::live::{Recall, StoredEvent, Topic};
+use crate::store::{PageRequest, Store, Viewer};
+use crate::visibility::Look;
 
 /// Events that are read from the store at a time.
 const READ_AT_A_TIME: usize = 256;
 
 /// Events that one page looks at before it answers with what it found so far.
 const SCANNED_PER_PAGE: usize = 10_000;
+
+/// Chooses events to follow.
+pub type Wanted = dyn Fn(&LoggedEvent) -> bool + Send + Sync;
 
 /// Some events, and where to go on.
 pub struct EventPage {
@@ -54,7 +63,8 @@ impl Engine {
         after: u64,
         limit: Option<u32>,
     ) -> Result<EventPage> {
-        let workspace_no = caller.require_workspace_key()?.no;
+        let mut look = Look::of(caller, self.store.clone())?;
+        let workspace_no = look.workspace_no();
         let limit = PageQuery {
             cursor: None,
             limit,
@@ -77,8 +87,11 @@ impl Engine {
             }
             for event in found {
                 page.after = event.event.seq;
-                if selector.matches(&event.event) {
-                    page.events.push(event);
+                if !selector.matches(&event.event) {
+                    continue;
+                }
+                if let Some(seen) = look.at(&event)? {
+                    page.events.push(seen);
                     if page.events.len() == limit {
                         return Ok(page);
                     }
@@ -86,6 +99,38 @@ impl Engine {
             }
         }
         Ok(page)
+    }
+
+    /// A selector that also matches events which carry only the id or only the name of an agent it names.
+    pub async fn knowing(&self, caller: &Caller, selector: Selector) -> Result<Selector> {
+        let workspace_no = caller.home()?.no;
+        Ok(selector.with_agents(|written| {
+            let agent = self.store.agent(workspace_no, bare(written)).wait().ok()?;
+            Some((agent.id, agent.name.clone()))
+        }))
+    }
+
+    /// Why a selector may never match: no session that is there observes what it asks for.
+    pub async fn unobservable(
+        &self,
+        caller: &Caller,
+        selector: &Selector,
+    ) -> Result<Option<Problem>> {
+        if check_observable([], selector).is_ok() {
+            return Ok(None);
+        }
+        let everyone = Viewer {
+            workspace_no: caller.home()?.no,
+            agent: None,
+        };
+        let newest = PageRequest {
+            cursor: None,
+            limit: PAGE_ITEMS,
+        };
+        let sessions = self.store.sessions(everyone, None, newest).await?.items;
+        let live = sessions.iter().filter(|row| row.ended_at.is_none());
+        let found = check_observable(live.map(|row| &row.capabilities), selector);
+        Ok(found.err().map(Problem::from))
     }
 
     /// Follows the log: the stored events after a sequence number, then those that come. Without one,
@@ -96,7 +141,19 @@ impl Engine {
         selector: Selector,
         after: Option<u64>,
     ) -> Result<Subscription> {
-        let workspace_no = caller.require_workspace_key()?.no;
+        let wanted = Box::new(move |event: &LoggedEvent| selector.matches(event));
+        self.subscribe_where(caller, wanted, after).await
+    }
+
+    /// Follows those events of the log that a function chooses.
+    pub async fn subscribe_where(
+        &self,
+        caller: &Caller,
+        wanted: Box<Wanted>,
+        after: Option<u64>,
+    ) -> Result<Subscription> {
+        let look = Look::of(caller, self.store.clone())?;
+        let workspace_no = look.workspace_no();
         let topic = self.store.live().topic(workspace_no);
         let head = topic.watch();
         let after = match after {
@@ -110,7 +167,8 @@ impl Engine {
             workspace_no,
             topic,
             head,
-            selector,
+            wanted,
+            look,
             after,
             was_live: false,
             ready: VecDeque::new(),
@@ -124,7 +182,8 @@ pub struct Subscription {
     workspace_no: u32,
     topic: Arc<Topic>,
     head: watch::Receiver<u64>,
-    selector: Selector,
+    wanted: Box<Wanted>,
+    look: Look,
     after: u64,
     was_live: bool,
     ready: VecDeque<Followed>,
@@ -134,7 +193,7 @@ impl Subscription {
     /// The next event that matches, as soon as there is one. Safe to cancel.
     pub async fn next(&mut self) -> Result<Followed> {
         loop {
-            if let Some(next) = self.ready.pop_front() {
+            if let Some(next) = self.next_ready()? {
                 return Ok(next);
             }
             // Before looking, so that what is announced meanwhile wakes the wait below.
@@ -144,6 +203,21 @@ impl Subscription {
                 let _ = self.head.changed().await;
             }
         }
+    }
+
+    /// The next of what was gathered that may be seen.
+    fn next_ready(&mut self) -> Result<Option<Followed>> {
+        while let Some(next) = self.ready.front() {
+            let seen = match next {
+                Followed::Event(event) => self.look.at(event)?.map(Followed::Event),
+                lagged => Some(lagged.clone()),
+            };
+            self.ready.pop_front();
+            if seen.is_some() {
+                return Ok(seen);
+            }
+        }
+        Ok(None)
     }
 
     /// The last sequence number that is done with: a later subscription can go on from there.
@@ -198,7 +272,8 @@ impl Subscription {
             return;
         }
         self.after = event.event.seq;
-        if self.selector.matches(&event.event) {
+        self.look.pass(&event.event);
+        if (self.wanted)(&event.event) {
             self.ready.push_back(Followed::Event(event.clone()));
         }
     }

@@ -22,6 +22,7 @@ pub mod recipients;
 mod runner;
 mod sessions;
 pub mod store;
+mod visibility;
 mod workspaces;
 
 pub use attachments::Upload;
@@ -30,6 +31,6 @@ pub use caller::Caller;
 pub use deliveries::ReceiptStored;
 pub use engine::{Engine, PageQuery};
 pub use error::{Error, Result};
-pub use events::{EventPage, Followed, Subscription};
+pub use events::{EventPage, Followed, Subscription, Wanted};
 pub use runner::link;
 pub use sessions::Reach;

@@ -40,14 +40,6 @@ async fn credentials_that_do_not_suffice() {
             .await;
         lab.refuses(who, Forbidden, engine.release_agent(caller, "bob", None))
             .await;
-        lab.refuses(who, Forbidden, engine.events(caller, &selector, 0, None))
-            .await;
-        lab.refuses(
-            who,
-            Forbidden,
-            engine.subscribe(caller, selector.clone(), None),
-        )
-        .await;
         lab.refuses(who, Forbidden, engine.audit_head(caller)).await;
         lab.refuses(who, Forbidden, engine.audit_verify(caller))
             .await;
@@ -56,6 +48,11 @@ async fn credentials_that_do_not_suffice() {
         lab.refuses(who, Forbidden, engine.retain(caller, KeepSince::default()))
             .await;
     }
+    // Agents follow the log, too; what they see of it is in `visibility`.
+    let (who, events) = ("the server", engine.events(&owner, &selector, 0, None));
+    lab.refuses(who, Forbidden, events).await;
+    let followed = engine.subscribe(&owner, selector.clone(), None);
+    lab.refuses(who, Forbidden, followed).await;
     for (who, caller) in [("the workspace", key), ("the server", &owner)] {
         lab.refuses(who, Forbidden, engine.inbox(caller, all()))
             .await;

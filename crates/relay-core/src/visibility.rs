@@ -1,0 +1,284 @@
+//! Who sees which events, and how much of each.
+//!
+//! [`sight`] decides. What it has to know beyond the event (is the agent in that channel, where was that
+//! message) it asks of an [`Oracle`], so that a table can test it; [`Look`] is the one that asks the store
+//! and remembers the answers while they hold. In doubt nothing is shown.
+
+mod subject;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use relay_protocol::agent::AgentType;
+use relay_protocol::api::workspace::{ObserverGrant, ObserverScope};
+use relay_protocol::event::{LoggedEvent, RelayEvent};
+use relay_protocol::ids::{AgentId, MessageId};
+use relay_protocol::selector::Selector;
+use relay_protocol::session_event::AgentSessionEvent;
+use uuid::Uuid;
+
+use self::subject::{Content, Subject, Whereabouts};
+use crate::caller::Caller;
+use crate::error::{Error, Result};
+use crate::observers::covers_channel;
+use crate::store::live::StoredEvent;
+use crate::store::{AgentNo, Store, Viewer};
+
+/// Whose eyes look at the log.
+#[derive(Clone, Debug)]
+enum Eyes {
+    /// Those of whoever holds the workspace's key.
+    All,
+    /// An agent's.
+    Agent {
+        id: AgentId,
+        /// People may decide about permissions.
+        is_human: bool,
+    },
+    /// Those of somebody who only looks.
+    Observer(Arc<ObserverScope>),
+}
+
+/// How much of an event somebody sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Whole,
+    /// Without what was not granted.
+    Trimmed,
+    Hidden,
+}
+
+impl Sight {
+    const fn when(visible: bool) -> Self {
+        if visible { Self::Whole } else { Self::Hidden }
+    }
+}
+
+/// Knows what an event does not say.
+trait Oracle {
+    /// Whether the agent that looks is in a channel or conversation.
+    fn is_in(&mut self, room: Uuid) -> Result<bool>;
+    /// Where a message is, if there is such a message.
+    fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>>;
+}
+
+/// Decides how much of an event is seen.
+fn sight(eyes: &Eyes, event: &LoggedEvent, oracle: &mut dyn Oracle) -> Result<Sight> {
+    match eyes {
+        Eyes::All => Ok(Sight::Whole),
+        Eyes::Agent { id, is_human } => {
+            agent_sees(*id, *is_human, subject::of(event), oracle).map(Sight::when)
+        }
+        Eyes::Observer(scope) => observer_sees(scope, event, oracle),
+    }
+}
+
+/// An agent sees its channels' and conversations' messages, deliveries that it sent or receives, how
+/// everybody is, and what is its own.
+fn agent_sees(
+    me: AgentId,
+    is_human: bool,
+    subject: Subject,
+    oracle: &mut dyn Oracle,
+) -> Result<bool> {
+    match subject {
+        Subject::Message(place) => is_in(&place, oracle),
+        Subject::MessageId(id) => match oracle.whereabouts(id)? {
+            Some(place) => is_in(&place, oracle),
+            None => Ok(false),
+        },
+        Subject::Delivery { recipient, .. } if recipient == me => Ok(true),
+        Subject::Delivery { message, .. } => {
+            let place = message.resolve(oracle)?;
+            Ok(place.is_some_and(|place| place.author == Some(me)))
+        }
+        Subject::Channel { member, .. } if member == Some(me) => Ok(true),
+        Subject::Channel { id, .. } => id.map_or(Ok(false), |id| oracle.is_in(id)),
+        Subject::Status => Ok(true),
+        Subject::Session { agent, .. } | Subject::Agent(agent) => Ok(agent == me),
+        Subject::Action { caller } => Ok(caller == Some(me)),
+        Subject::Permission { agent, .. } => Ok(is_human || agent == Some(me)),
+        Subject::Workspace | Subject::Erased => Ok(false),
+    }
+}
+
+fn is_in(place: &Whereabouts, oracle: &mut dyn Oracle) -> Result<bool> {
+    place.room.map_or(Ok(false), |room| oracle.is_in(room))
+}
+
+/// An observer sees everything within its limits, but what agents say, what terminals show and what waits
+/// for a decision only if that was granted.
+fn observer_sees(
+    scope: &ObserverScope,
+    event: &LoggedEvent,
+    oracle: &mut dyn Oracle,
+) -> Result<Sight> {
+    if !covers_event(scope, &event.event_type) {
+        return Ok(Sight::Hidden);
+    }
+    let subject = subject::of(event);
+    if scope.channels.is_some() {
+        let channel = subject.channel(oracle)?;
+        let covered = channel.is_some_and(|name| covers_channel(scope, &name));
+        return Ok(Sight::when(covered));
+    }
+    let granted = |grant| {
+        let grants = scope.grants.as_deref().unwrap_or_default();
+        grants.contains(&grant)
+    };
+    Ok(match subject {
+        Subject::Session { content, .. } => match content {
+            Content::Facts => Sight::Whole,
+            Content::Transcript => Sight::when(granted(ObserverGrant::Transcript)),
+            Content::Terminal => Sight::when(granted(ObserverGrant::Terminal)),
+            Content::FactsAndTranscript if granted(ObserverGrant::Transcript) => Sight::Whole,
+            Content::FactsAndTranscript => Sight::Trimmed,
+        },
+        Subject::Permission { .. } if !granted(ObserverGrant::Permissions) => Sight::Trimmed,
+        _ => Sight::Whole,
+    })
+}
+
+fn covers_event(scope: &ObserverScope, event_type: &str) -> bool {
+    match &scope.events {
+        None => true,
+        Some(patterns) => patterns.iter().any(|pattern| {
+            Selector::parse(pattern).is_ok_and(|selector| selector.matches_type(event_type))
+        }),
+    }
+}
+
+/// The event without what has to be granted.
+fn trimmed(event: &LoggedEvent) -> LoggedEvent {
+    let mut event = event.clone();
+    match &mut event.event {
+        Some(RelayEvent::PermissionRequested(asked)) => {
+            asked.permission.params.clear();
+            asked.permission.title = None;
+            asked.permission.suggestions.clear();
+            if let Some(outcome) = &mut asked.permission.outcome {
+                outcome.updated_params = None;
+            }
+        }
+        Some(
+            RelayEvent::PermissionResolved(ended)
+            | RelayEvent::PermissionExpired(ended)
+            | RelayEvent::PermissionCancelled(ended),
+        ) => ended.outcome.updated_params = None,
+        Some(
+            RelayEvent::ToolCalled(report)
+            | RelayEvent::ToolCompleted(report)
+            | RelayEvent::ToolFailed(report)
+            | RelayEvent::FileChanged(report),
+        ) => trim_report(&mut report.event),
+        _ => {}
+    }
+    event
+}
+
+fn trim_report(report: &mut AgentSessionEvent) {
+    match report {
+        AgentSessionEvent::ToolCalled(called) => called.input = None,
+        AgentSessionEvent::ToolCompleted(completed) => completed.output = None,
+        AgentSessionEvent::ToolFailed(failed) => "not granted".clone_into(&mut failed.error),
+        AgentSessionEvent::FileChanged(changed) => changed.diff = None,
+        _ => {}
+    }
+}
+
+/// Most answers of the store that one follower remembers.
+const REMEMBERED: usize = 4_096;
+
+/// Looks at events with somebody's eyes.
+pub(crate) struct Look {
+    eyes: Eyes,
+    records: Records,
+}
+
+/// What the store said about rooms, while it holds.
+struct Records {
+    store: Arc<dyn Store>,
+    workspace_no: u32,
+    agent: Option<AgentNo>,
+    rooms: HashMap<Uuid, bool>,
+}
+
+impl Look {
+    pub(crate) fn of(caller: &Caller, store: Arc<dyn Store>) -> Result<Self> {
+        let workspace_no = caller.home()?.no;
+        let (eyes, agent) = match (caller.agent(), caller.scope()) {
+            (Ok(agent), _) => {
+                let is_human = agent.agent_type == AgentType::Human;
+                let id = agent.id;
+                (Eyes::Agent { id, is_human }, Some(agent.no))
+            }
+            (_, Some(scope)) => (Eyes::Observer(scope.clone()), None),
+            _ => (Eyes::All, None),
+        };
+        Ok(Self {
+            eyes,
+            records: Records {
+                store,
+                workspace_no,
+                agent,
+                rooms: HashMap::new(),
+            },
+        })
+    }
+
+    /// The workspace whose log is looked at.
+    pub(crate) const fn workspace_no(&self) -> u32 {
+        self.records.workspace_no
+    }
+
+    /// Takes note of what changes the answers of before.
+    pub(crate) fn pass(&mut self, event: &LoggedEvent) {
+        if let Some(RelayEvent::ChannelMemberJoined(change) | RelayEvent::ChannelMemberLeft(change)) =
+            &event.event
+            && let Some(channel) = change.channel.id
+        {
+            self.records.rooms.remove(&channel.uuid());
+        }
+    }
+
+    /// The event as it is seen; nothing when it is not.
+    pub(crate) fn at(&mut self, event: &Arc<StoredEvent>) -> Result<Option<Arc<StoredEvent>>> {
+        Ok(match sight(&self.eyes, &event.event, &mut self.records)? {
+            Sight::Whole => Some(event.clone()),
+            Sight::Trimmed => Some(Arc::new(StoredEvent::new(trimmed(&event.event)))),
+            Sight::Hidden => None,
+        })
+    }
+}
+
+impl Oracle for Records {
+    fn is_in(&mut self, room: Uuid) -> Result<bool> {
+        let Some(agent) = self.agent else {
+            return Ok(true);
+        };
+        if let Some(known) = self.rooms.get(&room) {
+            return Ok(*known);
+        }
+        let found = self.store.is_member(agent, room).wait()?;
+        if self.rooms.len() >= REMEMBERED {
+            self.rooms.clear();
+        }
+        self.rooms.insert(room, found);
+        Ok(found)
+    }
+
+    fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>> {
+        let viewer = Viewer {
+            workspace_no: self.workspace_no,
+            agent: None,
+        };
+        match self.store.message(viewer, message).wait() {
+            Ok(view) => Ok(Some(subject::whereabouts(&view.message))),
+            Err(Error::UnknownMessage(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
