@@ -1,0 +1,28 @@
+//! Relay over the network: HTTP, WebSocket, long poll and server-sent events over one engine.
+//!
+//! [`serve`] takes a listener, an engine, a [`Config`] and a shutdown signal; programs and tests call the same
+//! function. `routes/` has the handlers, `table` what a route is, `access` who may ask, `guard` what keeps
+//! browsers out, `socket/` the live door, `poll` the link of sessions that ask. `docs/protocol.md` is the
+//! contract for clients.
+//!
+//! Nothing here decides about messages or deliveries: that is the engine's. Nothing here reads the
+//! environment or prints.
+
+mod access;
+mod call;
+mod config;
+mod guard;
+mod limiter;
+mod metrics;
+mod openapi;
+mod poll;
+mod refusal;
+mod routes;
+mod serve;
+mod socket;
+mod stream;
+mod table;
+
+pub use config::{Config, Rate};
+pub use routes::{RouteInfo, openapi_document, route_list};
+pub use serve::{ServeError, serve};

@@ -1,0 +1,314 @@
+//! Sending, editing, reacting, and content to send.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
+use axum::http::{HeaderMap, Method, Response, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use relay_core::Upload;
+use relay_core::store::AttachmentContent;
+use relay_protocol::api::Page;
+use relay_protocol::api::messages::{
+    AddReaction, AttachmentStored, DeliverySummary, EditMessage, MessageSent, MessageView,
+    Reaction, ReplyMessage, SendMessage,
+};
+use relay_protocol::ids::{AttachmentId, MessageId, SessionId};
+use relay_protocol::link::NoOptions;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::negotiation::check_send;
+use relay_protocol::problem::Problem;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ListQuery;
+use crate::access::{Access, Agent, Participant, Reader};
+use crate::call::{
+    Answer, Call, Done, Json, Made, Nothing, OptionalJson, Params, RawBody, response,
+};
+use crate::refusal::Refusal;
+use crate::table::Route;
+
+/// The header that makes a repeated request harmless.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The header that names the session through which a call is made.
+const RELAY_SESSION: &str = "relay-session";
+
+pub(crate) fn routes() -> Vec<Route> {
+    let (get, post) = (Method::GET, Method::POST);
+    vec![
+        Route::new(
+            post.clone(),
+            "/v1/messages",
+            "Sends a message; answered once it is on disk.",
+            send,
+        ),
+        Route::new(
+            get.clone(),
+            "/v1/messages/{id}",
+            "One message with its reactions.",
+            show,
+        ),
+        Route::new(
+            Method::PATCH,
+            "/v1/messages/{id}",
+            "Replaces the text of an own message.",
+            edit,
+        ),
+        Route::new(
+            post.clone(),
+            "/v1/messages/{id}/replies",
+            "Answers a message in its thread.",
+            reply,
+        ),
+        Route::new(
+            get.clone(),
+            "/v1/messages/{id}/thread",
+            "A thread: its root, then the replies, oldest first.",
+            thread,
+        ),
+        Route::new(
+            post.clone(),
+            "/v1/messages/{id}/reactions",
+            "Adds a reaction; all that are there now.",
+            react,
+        ),
+        Route::new(
+            Method::DELETE,
+            "/v1/messages/{id}/reactions/{emoji}",
+            "Takes a reaction back; all that are there now.",
+            unreact,
+        ),
+        Route::new(
+            post.clone(),
+            "/v1/messages/{id}/read",
+            "Marks a message, and all before it in the same place, as read.",
+            read,
+        ),
+        Route::new(
+            get.clone(),
+            "/v1/messages/{id}/deliveries",
+            "How a message's deliveries stand.",
+            deliveries,
+        ),
+        Route::new(
+            post,
+            "/v1/attachments",
+            "Uploads content, as it is, for messages to refer to.",
+            upload,
+        ),
+        Route::new(
+            get,
+            "/v1/attachments/{id}",
+            "Content, as it was uploaded.",
+            download,
+        ),
+    ]
+}
+
+/// The key of a request: in the header or in the body, or the same in both.
+fn idempotency_key(headers: &HeaderMap, body: Option<String>) -> Result<Option<String>, Refusal> {
+    let Some(header) = headers.get(IDEMPOTENCY_KEY) else {
+        return Ok(body);
+    };
+    let header = header
+        .to_str()
+        .map_err(|_| Refusal::invalid("Idempotency-Key", "printable characters", "other bytes"))?;
+    match body {
+        Some(body) if body != header => {
+            let expected = format!("the key of the header, {header:?}");
+            Err(Refusal::invalid("idempotencyKey", expected, &body))
+        }
+        _ => Ok(Some(header.to_owned())),
+    }
+}
+
+/// A call that is made through a session has to be one that the session can make.
+async fn check_session(by: &Access<Participant>, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(session) = headers.get(RELAY_SESSION) else {
+        return Ok(());
+    };
+    let text = session.to_str().unwrap_or_default();
+    let id: SessionId = text
+        .parse()
+        .map_err(|_| Refusal::invalid("Relay-Session", "a UUID", text))?;
+    let session = by.engine().session(by.caller(), id).await?;
+    check_send(&session.capabilities).map_err(|mismatch| Problem::from(mismatch).into())
+}
+
+async fn send(
+    by: Access<Participant>,
+    call: Call<(), (), Json<SendMessage>>,
+) -> Result<Made<MessageSent>, Refusal> {
+    let Json(mut body) = call.body;
+    body.idempotency_key = idempotency_key(&call.headers, body.idempotency_key)?;
+    check_session(&by, &call.headers).await?;
+    Ok(Made(by.engine().send(by.caller(), body).await?))
+}
+
+async fn show(by: Access<Reader>, call: Call<(MessageId,)>) -> Result<Done<MessageView>, Refusal> {
+    Ok(Done(by.engine().message(by.caller(), call.path.0).await?))
+}
+
+async fn edit(
+    by: Access<Participant>,
+    call: Call<(MessageId,), (), Json<EditMessage>>,
+) -> Result<Done<Arc<RelayMessage>>, Refusal> {
+    let Json(body) = call.body;
+    check_session(&by, &call.headers).await?;
+    let edited = by
+        .engine()
+        .edit_message(by.caller(), call.path.0, body.text)
+        .await?;
+    Ok(Done(edited))
+}
+
+async fn reply(
+    by: Access<Participant>,
+    call: Call<(MessageId,), (), Json<ReplyMessage>>,
+) -> Result<Made<MessageSent>, Refusal> {
+    let Json(mut body) = call.body;
+    body.idempotency_key = idempotency_key(&call.headers, body.idempotency_key)?;
+    check_session(&by, &call.headers).await?;
+    Ok(Made(
+        by.engine().reply(by.caller(), call.path.0, body).await?,
+    ))
+}
+
+async fn thread(
+    by: Access<Reader>,
+    call: Call<(MessageId,), Params<ListQuery>>,
+) -> Result<Done<Page<MessageView>>, Refusal> {
+    let page = call.query.0.into();
+    let thread = by.engine().thread(by.caller(), call.path.0, page).await?;
+    Ok(Done(thread))
+}
+
+async fn react(
+    by: Access<Agent>,
+    call: Call<(MessageId,), (), Json<AddReaction>>,
+) -> Result<Done<Page<Reaction>>, Refusal> {
+    let Json(body) = call.body;
+    let items = by
+        .engine()
+        .react(by.caller(), call.path.0, &body.emoji)
+        .await?;
+    Ok(Done(whole(items)))
+}
+
+async fn unreact(
+    by: Access<Agent>,
+    call: Call<(MessageId, String)>,
+) -> Result<Done<Page<Reaction>>, Refusal> {
+    let (message, emoji) = call.path;
+    let items = by.engine().unreact(by.caller(), message, &emoji).await?;
+    Ok(Done(whole(items)))
+}
+
+async fn read(
+    by: Access<Agent>,
+    call: Call<(MessageId,), (), OptionalJson<NoOptions>>,
+) -> Result<Nothing, Refusal> {
+    by.engine().mark_read(by.caller(), call.path.0).await?;
+    Ok(Nothing)
+}
+
+async fn deliveries(
+    by: Access<Reader>,
+    call: Call<(MessageId,)>,
+) -> Result<Done<Page<DeliverySummary>>, Refusal> {
+    let items = by.engine().deliveries(by.caller(), call.path.0).await?;
+    Ok(Done(whole(items)))
+}
+
+/// A list that is always answered whole.
+const fn whole<T>(items: Vec<T>) -> Page<T> {
+    Page {
+        items,
+        next_cursor: None,
+    }
+}
+
+/// What is said about an upload.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct UploadQuery {
+    /// A file name.
+    name: Option<String>,
+}
+
+async fn upload(
+    by: Access<Participant>,
+    call: Call<(), Params<UploadQuery>, RawBody>,
+) -> Result<Made<AttachmentStored>, Refusal> {
+    let media_type = call.headers.get(CONTENT_TYPE);
+    let media_type = media_type.and_then(|value| value.to_str().ok());
+    let Some(media_type) = media_type else {
+        return Err(Refusal::invalid(
+            "Content-Type",
+            "the content's media type",
+            "none",
+        ));
+    };
+    let upload = Upload {
+        media_type: media_type.to_owned(),
+        name: call.query.0.name,
+        data: call.body.0.into(),
+    };
+    Ok(Made(by.engine().upload(by.caller(), upload).await?))
+}
+
+async fn download(by: Access<Reader>, call: Call<(AttachmentId,)>) -> Result<Content, Refusal> {
+    let content = by.engine().attachment(by.caller(), call.path.0).await?;
+    Ok(Content(content))
+}
+
+/// Stored content as it was uploaded. Browsers keep it as a file: it may be anything.
+struct Content(AttachmentContent);
+
+impl Answer for Content {
+    fn into_response(self) -> Response<Body> {
+        let Self(content) = self;
+        let mut response = response(StatusCode::OK, "application/octet-stream", content.data);
+        let headers = response.headers_mut();
+        if let Ok(media_type) = HeaderValue::from_str(&content.media_type) {
+            headers.insert(CONTENT_TYPE, media_type);
+        }
+        let name = content.name.unwrap_or_else(|| "attachment".to_owned());
+        let name = utf8_percent_encode(&name, NON_ALPHANUMERIC);
+        if let Ok(value) = HeaderValue::try_from(format!("attachment; filename*=UTF-8''{name}")) {
+            headers.insert(CONTENT_DISPOSITION, value);
+        }
+        response
+    }
+
+    fn describe(_: &mut SchemaGenerator) -> (StatusCode, Value) {
+        (StatusCode::OK, json!({ "*/*": {} }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_header_and_body_agree() {
+        let cases = [
+            (None, None, Ok(None)),
+            (Some("a"), None, Ok(Some("a"))),
+            (None, Some("a"), Ok(Some("a"))),
+            (Some("a"), Some("a"), Ok(Some("a"))),
+            (Some("a"), Some("b"), Err(())),
+        ];
+        for (header, body, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(header) = header {
+                headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static(header));
+            }
+            let found = idempotency_key(&headers, body.map(str::to_owned)).map_err(|_| ());
+            let expected = expected.map(|key: Option<&str>| key.map(str::to_owned));
+            assert_eq!(found, expected, "{header:?} {body:?}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Listening: connections come in, are limited in number and patience, and end in order.
+//!
+//! When the server is told to stop it takes no more connections, lets requests that have begun end, ends
+//! sockets and streams with a word, and after a while cuts off what is left.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{Method, Request, Response};
+use futures_util::FutureExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use relay_core::{Caller, Engine};
+use relay_protocol::problem::ErrorCode;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::ServiceExt as _;
+
+use crate::access::App;
+use crate::config::Config;
+use crate::guard::{self, Home};
+use crate::refusal::Refusal;
+use crate::routes;
+use crate::table::{Matched, Peer};
+
+/// Most bytes of a request's head.
+const HEAD_BYTES: usize = 64 * 1024;
+
+/// How long to wait after the system could give no connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a server could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener is of no use.
+    #[error("the address can't be listened on: {0}")]
+    Listener(#[from] io::Error),
+    /// The engine could not begin to deliver.
+    #[error("the engine could not start: {0}")]
+    Engine(#[from] relay_core::Error),
+}
+
+/// Keeps a connection's place as long as anything of it is there, sockets included.
+#[derive(Clone)]
+pub(crate) struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+/// Serves until `shutdown` is ready and everything has ended. Drives the engine meanwhile.
+pub async fn serve(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    let home = Home::new(address.ip(), &config.allowed_hosts, &config.allowed_origins);
+    let drain_timeout = config.drain_timeout;
+    let app = App::new(engine.clone(), config, home);
+    let server = Server {
+        router: routes::router(&app),
+        uploads: routes::uploads().into(),
+        places: Arc::new(Semaphore::new(app.config().connections)),
+        app,
+    };
+    tracing::info!(%address, "listening");
+    let mut driven = tokio::spawn(drive(engine.clone()));
+    let collecting = tokio::spawn(collect_garbage(
+        engine,
+        server.app.config().collect_garbage_every,
+    ));
+    let outcome = tokio::select! {
+        () = server.accept(&listener) => Ok(()),
+        () = shutdown => Ok(()),
+        ended = &mut driven => Err(stopped(ended)),
+    };
+    drop(listener);
+    server.drain(drain_timeout).await;
+    driven.abort();
+    collecting.abort();
+    outcome
+}
+
+/// Why the engine no longer runs, which it should.
+fn stopped(ended: Result<relay_core::Result<()>, tokio::task::JoinError>) -> ServeError {
+    match ended {
+        Ok(Ok(())) => io::Error::other("the engine stopped").into(),
+        Ok(Err(error)) => error.into(),
+        Err(error) => io::Error::other(error).into(),
+    }
+}
+
+async fn drive(engine: Arc<Engine>) -> relay_core::Result<()> {
+    engine.run(tokio::time::sleep).await
+}
+
+async fn collect_garbage(engine: Arc<Engine>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        match engine.collect_garbage(&Caller::process_owner()).await {
+            Ok(removed) => tracing::debug!(removed, "collected garbage"),
+            Err(error) => tracing::warn!(%error, "garbage could not be collected"),
+        }
+    }
+}
+
+struct Server {
+    app: App,
+    router: Router,
+    uploads: Arc<[(Method, &'static str)]>,
+    places: Arc<Semaphore>,
+}
+
+impl Server {
+    async fn accept(&self, listener: &TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.welcome(stream, peer),
+                Err(error) => {
+                    // Usually out of file descriptors: others have to end first.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn welcome(&self, stream: TcpStream, peer: SocketAddr) {
+        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+            self.app.metrics().refused_connection();
+            refuse(&stream);
+            return;
+        };
+        // Small frames must not wait for the answer to the ones before.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection was gone at once");
+            return;
+        }
+        let connection = Connection {
+            app: self.app.clone(),
+            router: self.router.clone(),
+            uploads: self.uploads.clone(),
+            peer: Peer(peer.ip()),
+            place: Place {
+                _permit: Arc::new(permit),
+            },
+        };
+        let cut_off = self.app.cut_off().clone();
+        self.app.tasks().spawn(async move {
+            tokio::select! {
+                () = connection.run(stream) => {}
+                () = cut_off.cancelled() => {}
+            }
+        });
+    }
+
+    /// Lets everything end, and ends what does not.
+    async fn drain(&self, patience: Duration) {
+        let app = &self.app;
+        app.stopping().cancel();
+        app.tasks().close();
+        if tokio::time::timeout(patience, app.tasks().wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(left = app.tasks().len(), "cutting off what has not ended");
+            app.cut_off().cancel();
+            app.tasks().wait().await;
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// Tells a client that there is no place for it, without waiting for it.
+fn refuse(stream: &TcpStream) {
+    let refusal = Refusal::new(ErrorCode::Overloaded, "too many connections are open");
+    let body = serde_json::to_string(&*refusal.0).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = stream.try_write(answer.as_bytes());
+}
+
+struct Connection {
+    app: App,
+    router: Router,
+    uploads: Arc<[(Method, &'static str)]>,
+    peer: Peer,
+    place: Place,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        let app = self.app.clone();
+        let _open = app.metrics().connection();
+        let this = Arc::new(self);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.answer(request.map(Body::new)).await) }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(app.config().header_timeout)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        let mut serving = std::pin::pin!(serving);
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            () = app.stopping().cancelled() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+
+    /// Answers one request, and writes down that it did.
+    async fn answer(&self, mut request: Request<Body>) -> Response<Body> {
+        let begun = Instant::now();
+        let method = method_name(request.method());
+        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.place.clone());
+        let mut response = self.route(request).await;
+        add_headers(&mut response);
+        let route = response.extensions().get::<Matched>();
+        let route = route.map_or("none", |matched| matched.path);
+        let (status, took) = (response.status().as_u16(), begun.elapsed());
+        self.app.metrics().request(route, method, status, took);
+        let millis = took.as_millis();
+        tracing::debug!(
+            http.route = route,
+            http.method = method,
+            http.status = status,
+            millis,
+            "answered"
+        );
+        response
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response<Body> {
+        let takes_any_body = self
+            .uploads
+            .iter()
+            .any(|(method, path)| request.uri().path() == *path && request.method() == method);
+        let allowed = guard::check(
+            self.app.home(),
+            request.method(),
+            request.uri(),
+            request.headers(),
+            takes_any_body,
+        );
+        if let Err(problem) = allowed {
+            return Refusal::from(problem).into_response();
+        }
+        let answering = self.router.clone().oneshot(request);
+        match AssertUnwindSafe(answering).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Err(_) => {
+                tracing::error!("a handler panicked");
+                Refusal::new(ErrorCode::Internal, "the request met a fault").into_response()
+            }
+        }
+    }
+}
+
+/// What every answer says to browsers.
+fn add_headers(response: &mut Response<Body>) {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(policy, HeaderValue::from_static("same-origin"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+}
+
+/// A method's name as a label, of which there are few.
+const fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PUT => "PUT",
+        _ => "other",
+    }
+}
