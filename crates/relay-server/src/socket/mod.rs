@@ -1,17 +1,188 @@
-//! stub
-use crate::table::{Described, Route};
-use axum::http::StatusCode;
+//! The live door, `GET /v1/ws`: listeners and sessions share it. `relay_protocol::socket` describes the wire.
+//!
+//! A connection is two tasks. The [`reader`] takes frames in order, starts what they ask for and queues the
+//! answers; the [`writer`] alone writes: answers, deliveries, and events, which it pulls from the log as
+//! fast as the client reads. Nothing between the two grows without bound: see [`outbox`].
+
+mod follow;
+mod handlers;
+mod link;
+mod outbox;
+mod reader;
+mod writer;
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::extract::FromRequestParts as _;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::http::{Request, Response, StatusCode};
+use futures_util::StreamExt as _;
+use relay_protocol::ids::ConnectionId;
+use relay_protocol::limits::{
+    INLINE_ATTACHMENT_BYTES, SOCKET_FRAME_BYTES, SUBSCRIPTIONS_PER_CONNECTION, TEXT_BYTES,
+};
+use relay_protocol::problem::ErrorCode;
+use relay_protocol::socket::{
+    CLOSE_UNAUTHORIZED, ClientFrame, ClientRequest, PROTOCOL, ServerMessage, SocketLimits, Welcome,
+};
+use relay_protocol::wire;
+use schemars::SchemaGenerator;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use self::reader::Reader;
+use self::writer::Writer;
+use crate::access::{Access, App, Kind as _, Reader as MayRead, bearer};
+use crate::refusal::Refusal;
+use crate::serve::Place;
+use crate::table::{Described, Route, peer};
+
+/// What is read from the network at a time; small, because most sockets are silent.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
+
+/// Frames that are written together with one call.
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
+
 pub(crate) fn route() -> Route {
-    Route::special(
-        "/v1/ws",
-        "The live door.",
-        &[],
-        |_| Described {
-            path: vec![],
-            query: None,
-            body: None,
-            answer: (StatusCode::SWITCHING_PROTOCOLS, serde_json::Value::Null),
-        },
-        |_, _| async { crate::refusal::Refusal::unsupported("ws", "x").into_response() },
-    )
+    let summary = "The live door: a WebSocket for listeners and sessions.";
+    Route::special("/v1/ws", summary, MayRead::KINDS, describe, upgrade)
 }
+
+fn describe(_: &mut SchemaGenerator) -> Described {
+    Described {
+        path: Vec::new(),
+        query: None,
+        body: None,
+        answer: (StatusCode::SWITCHING_PROTOCOLS, Value::Null),
+    }
+}
+
+/// Turns a request into a socket, unless it shows a credential that is not valid.
+async fn upgrade(app: App, request: Request<Body>) -> Response<Body> {
+    match prepare(&app, request).await {
+        Ok((upgrade, access, from, place)) => upgrade
+            .read_buffer_size(READ_BUFFER_BYTES)
+            .write_buffer_size(WRITE_BUFFER_BYTES)
+            .max_message_size(SOCKET_FRAME_BYTES)
+            .max_frame_size(SOCKET_FRAME_BYTES)
+            .on_upgrade(move |socket| run(app, socket, access, from, place)),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+type Prepared = (
+    WebSocketUpgrade,
+    Option<Access<MayRead>>,
+    IpAddr,
+    Option<Place>,
+);
+
+async fn prepare(app: &App, request: Request<Body>) -> Result<Prepared, Refusal> {
+    let (mut parts, _) = request.into_parts();
+    let from = peer(&parts);
+    if let Some(query) = parts.uri.query().filter(|query| !query.is_empty()) {
+        return Err(Refusal::invalid("query", "no parameters", query));
+    }
+    let access = match bearer(&parts.headers)? {
+        Some(token) => Some(app.admit(token, from).await?),
+        None => None,
+    };
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
+    let upgrade = upgrade.map_err(|rejection| {
+        let detail = format!("expected a WebSocket handshake: {}", rejection.body_text());
+        Refusal::new(ErrorCode::InvalidRequest, detail)
+    })?;
+    Ok((upgrade, access, from, parts.extensions.remove::<Place>()))
+}
+
+/// Serves a socket until it ends.
+async fn run(
+    app: App,
+    mut socket: WebSocket,
+    access: Option<Access<MayRead>>,
+    from: IpAddr,
+    place: Option<Place>,
+) {
+    let _task = app.tasks().token();
+    let _open = app.metrics().socket();
+    let access = match access {
+        Some(access) => access,
+        None => match hello(&app, &mut socket, from).await {
+            Some(access) => access,
+            None => return close(socket, CLOSE_UNAUTHORIZED).await,
+        },
+    };
+    let connection = ConnectionId::new(
+        app.environment().clock.now(),
+        app.environment().random.bits(),
+    );
+    tracing::debug!(connection.id = %connection, kind = %access.caller().kind(), "a socket opened");
+    let (outbox, queue) = outbox::new();
+    outbox.say_now(welcome(&app, connection));
+    let (sink, stream) = socket.split();
+    let ended = CancellationToken::new();
+    let writer = Writer::new(access.clone(), sink, queue, ended.clone());
+    let writing = tokio::spawn(writer.run());
+    let aborter = writing.abort_handle();
+    let work = async {
+        Reader::new(access, stream, outbox, ended).run().await;
+        let _ = writing.await;
+    };
+    tokio::select! {
+        () = work => {}
+        () = app.cut_off().cancelled() => aborter.abort(),
+    }
+    drop(place);
+    tracing::debug!(connection.id = %connection, "a socket closed");
+}
+
+/// Waits for the first frame of a client that could not set a header.
+async fn hello(app: &App, socket: &mut WebSocket, from: IpAddr) -> Option<Access<MayRead>> {
+    let first = tokio::select! {
+        first = tokio::time::timeout(app.config().hello_timeout, socket.recv()) => first.ok()??.ok()?,
+        () = app.stopping().cancelled() => return None,
+    };
+    let Message::Text(text) = first else {
+        return None;
+    };
+    let frame: ClientFrame = wire::decode(text.as_bytes()).ok()?;
+    match frame.request {
+        ClientRequest::Hello(hello) => app.admit(&hello.token, from).await.ok(),
+        _ => None,
+    }
+}
+
+fn welcome(app: &App, connection_id: ConnectionId) -> ServerMessage {
+    let silence_ms = app.config().silence.as_millis();
+    ServerMessage::Welcome(Welcome {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        connection_id,
+        server_time: app.environment().clock.now(),
+        limits: SocketLimits {
+            frame_bytes: SOCKET_FRAME_BYTES as u64,
+            text_bytes: TEXT_BYTES as u64,
+            inline_attachment_bytes: INLINE_ATTACHMENT_BYTES as u64,
+            subscriptions: SUBSCRIPTIONS_PER_CONNECTION as u64,
+            silence_ms: u64::try_from(silence_ms).unwrap_or(u64::MAX),
+        },
+    })
+}
+
+/// A code and a reason as the last frame.
+fn close_frame((code, reason): (u16, &'static str)) -> Message {
+    Message::Close(Some(CloseFrame {
+        code,
+        reason: reason.into(),
+    }))
+}
+
+async fn close(mut socket: WebSocket, why: (u16, &'static str)) {
+    let _ = socket.send(close_frame(why)).await;
+}
+
+/// Why a connection is closed when the log can't be read.
+const CLOSE_INTERNAL: (u16, &str) = (1011, "internal");
+/// Why a connection is closed whose peer is silent or does not read.
+const CLOSE_SILENT: (u16, &str) = (4008, "silent");

@@ -1,0 +1,301 @@
+//! What each frame of a client does.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use relay_core::{Engine, Reach};
+use relay_protocol::api::messages::SendMessage;
+use relay_protocol::delivery::MessageReceipt;
+use relay_protocol::ids::SessionId;
+use relay_protocol::limits::{SESSIONS_PER_CONNECTION, SUBSCRIPTIONS_PER_CONNECTION};
+use relay_protocol::link::{LinkKind, NoOptions};
+use relay_protocol::negotiation::CapabilityMismatch;
+use relay_protocol::problem::{ErrorCode, Problem};
+use relay_protocol::session::{Attach, NumberedEvent, ReportEvents};
+use relay_protocol::socket::{
+    Ack, BoundaryFrame, ClientFrame, ClientRequest, ControlResult, FrameRef, OkFrame, ReceiptFrame,
+    ServerMessage, SessionEventFrame, Subscribe, Unsubscribe,
+};
+use serde_json::json;
+
+use super::follow::NewSubscription;
+use super::link::SocketLink;
+use super::outbox::Outgoing;
+use super::reader::{LinkedSession, Reader};
+use crate::refusal::Refusal;
+
+/// Most characters of the client's name for a subscription.
+const SUBSCRIPTION_ID_CHARS: usize = 200;
+
+type Answered = Result<ServerMessage, Refusal>;
+
+impl Reader {
+    /// Does what a frame asks for, or starts it.
+    pub(super) async fn handle(&mut self, frame: ClientFrame) {
+        let ClientFrame { reference, request } = frame;
+        match request {
+            ClientRequest::Send(send) => return self.send(reference, send),
+            ClientRequest::Receipt(receipt) => return self.receipt(reference, receipt),
+            ClientRequest::Event(event) => return self.event(reference, event),
+            _ => {}
+        }
+        self.finish_answers().await;
+        let answer = match request {
+            ClientRequest::Attach(attach) => return self.attach(reference, attach).await,
+            ClientRequest::Subscribe(subscribe) => {
+                return self.subscribe(reference, subscribe).await;
+            }
+            ClientRequest::Unsubscribe(unsubscribe) => self.unsubscribe(&unsubscribe),
+            ClientRequest::Boundary(boundary) => self.boundary(&boundary).await,
+            ClientRequest::ControlResult(result) => self.control_result(result).await,
+            ClientRequest::Ping(_) => Ok(ServerMessage::Pong(NoOptions {})),
+            ClientRequest::RegisterAction(_) => Err(no_actions("registerAction")),
+            ClientRequest::InvocationResult(_) => Err(no_actions("invocationResult")),
+            ClientRequest::Hello(_) => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "hello comes first, and only when no credential was in the header",
+            )),
+            ClientRequest::Send(_) | ClientRequest::Receipt(_) | ClientRequest::Event(_) => return,
+        };
+        self.answer(reference, answer).await;
+    }
+
+    fn send(&mut self, reference: Option<FrameRef>, send: SendMessage) {
+        let allowed = self.check_may_send();
+        let access = self.access.clone();
+        let sending = async move {
+            let answer = async {
+                allowed?;
+                let sent = access.engine().send(access.caller(), send).await?;
+                Ok(ServerMessage::Sent(Box::new(sent)))
+            };
+            (reference, answer.await)
+        };
+        self.start(sending.boxed());
+    }
+
+    /// What is sent over a session's socket is sent by that session, which has to have said that it can.
+    fn check_may_send(&self) -> Result<(), Refusal> {
+        let mut sessions = self.sessions.values();
+        if self.sessions.is_empty() || sessions.any(|session| session.can_send) {
+            return Ok(());
+        }
+        let mismatch = CapabilityMismatch {
+            capability: "messaging.send",
+            requested: Box::new(json!(true)),
+            supported: Box::new(json!(false)),
+        };
+        Err(Problem::from(mismatch).into())
+    }
+
+    fn receipt(&mut self, reference: Option<FrameRef>, frame: ReceiptFrame) {
+        let via = self.offered_to(&frame);
+        if !matches!(frame.receipt, MessageReceipt::Accepted(_)) {
+            self.offers.settled(frame.delivery_id);
+        }
+        let access = self.access.clone();
+        let storing = async move {
+            let stored = access.engine().receipt(access.caller(), via, frame).await;
+            let answer = stored.map_err(Refusal::from).map(|stored| {
+                ServerMessage::Ok(OkFrame {
+                    duplicate: stored.late.then_some(true),
+                    result: Some(json!({ "state": stored.state })),
+                    warnings: None,
+                })
+            });
+            (reference, answer)
+        };
+        self.start(storing.boxed());
+    }
+
+    /// The session that a receipt speaks for.
+    fn offered_to(&self, frame: &ReceiptFrame) -> Option<SessionId> {
+        let mut sessions = self.sessions.keys();
+        match (sessions.next(), sessions.next()) {
+            (Some(only), None) => Some(*only),
+            _ => self
+                .offers
+                .session(frame.delivery_id)
+                .filter(|session| self.sessions.contains_key(session)),
+        }
+    }
+
+    fn event(&mut self, reference: Option<FrameRef>, frame: SessionEventFrame) {
+        let known = self.require_own(frame.session_id);
+        let access = self.access.clone();
+        let storing = async move {
+            let answer = async {
+                known?;
+                let SessionEventFrame {
+                    session_id,
+                    n,
+                    event,
+                } = frame;
+                let report = ReportEvents::One(Box::new(NumberedEvent { n, event }));
+                let acked = access
+                    .engine()
+                    .report(access.caller(), session_id, report)
+                    .await?;
+                Ok(ServerMessage::Ack(Ack {
+                    session_id,
+                    n: acked.acked,
+                }))
+            };
+            (reference, answer.await)
+        };
+        self.start(storing.boxed());
+    }
+
+    /// A session belongs to the connection that attached it.
+    fn require_own(&self, session: SessionId) -> Result<(), Refusal> {
+        if self.sessions.contains_key(&session) {
+            Ok(())
+        } else {
+            Err(relay_core::Error::UnknownSession(session).into())
+        }
+    }
+
+    async fn attach(&mut self, reference: Option<FrameRef>, attach: Attach) {
+        let link = SocketLink::new(
+            self.outbox.clone(),
+            self.offers.clone(),
+            self.closing.clone(),
+        );
+        match self.attached(attach, &link).await {
+            Ok(answer) => {
+                self.outbox.answer(reference, answer).await;
+                // Only now: the session has to learn first that it is attached.
+                link.open();
+            }
+            Err(refusal) => self.outbox.refuse(reference, refusal.0).await,
+        }
+    }
+
+    async fn attached(&mut self, attach: Attach, link: &Arc<SocketLink>) -> Answered {
+        if self.sessions.len() >= SESSIONS_PER_CONNECTION {
+            let what = "sessions of a connection";
+            return Err(too_many(what, SESSIONS_PER_CONNECTION));
+        }
+        let can_send = attach.capabilities.messaging.send == Some(true);
+        let reach = Reach {
+            kind: LinkKind::WebSocket,
+            webhook: None,
+            link: Some(link.clone()),
+        };
+        let (attached, link_id) = self
+            .engine()
+            .attach(self.access.caller(), attach, reach)
+            .await?;
+        for delivery in &attached.keep {
+            self.offers.add(*delivery, attached.session_id);
+        }
+        let session = LinkedSession {
+            link: link.clone(),
+            link_id,
+            can_send,
+        };
+        self.sessions.insert(attached.session_id, session);
+        Ok(ServerMessage::Attached(attached))
+    }
+
+    async fn subscribe(&mut self, reference: Option<FrameRef>, frame: Subscribe) {
+        match self.subscribed(frame).await {
+            Ok((answer, new)) => {
+                self.outbox.answer(reference, answer).await;
+                self.outbox.tell(Outgoing::Subscribe(Box::new(new)));
+            }
+            Err(refusal) => self.outbox.refuse(reference, refusal.0).await,
+        }
+    }
+
+    async fn subscribed(
+        &mut self,
+        frame: Subscribe,
+    ) -> Result<(ServerMessage, NewSubscription), Refusal> {
+        if frame.id.is_empty() || frame.id.chars().count() > SUBSCRIPTION_ID_CHARS {
+            let expected = format!("1 to {SUBSCRIPTION_ID_CHARS} characters");
+            return Err(Refusal::invalid("id", expected, &frame.id));
+        }
+        if self.subscriptions.contains(&frame.id) {
+            let expected = "the name of no other subscription of this connection";
+            return Err(Refusal::invalid("id", expected, &frame.id));
+        }
+        if self.subscriptions.len() >= SUBSCRIPTIONS_PER_CONNECTION {
+            let what = "subscriptions of a connection";
+            return Err(too_many(what, SUBSCRIPTIONS_PER_CONNECTION));
+        }
+        let (engine, caller) = (self.engine(), self.access.caller());
+        let selector = engine.knowing(caller, frame.selector()?).await?;
+        let warning = engine.unobservable(caller, &selector).await?;
+        // Refuses a place that is not in the log, and finds the end of it.
+        let begun = engine
+            .subscribe(caller, selector.clone(), frame.after)
+            .await?;
+        let new = NewSubscription {
+            id: frame.id.clone(),
+            selector,
+            after: begun.after(),
+        };
+        self.subscriptions.insert(frame.id);
+        let answer = ServerMessage::Ok(OkFrame {
+            duplicate: None,
+            result: Some(json!({ "after": begun.after() })),
+            warnings: warning.map(|problem| vec![problem]),
+        });
+        Ok((answer, new))
+    }
+
+    fn unsubscribe(&mut self, frame: &Unsubscribe) -> Answered {
+        if !self.subscriptions.remove(&frame.id) {
+            let expected = "the name of a subscription of this connection";
+            return Err(Refusal::invalid("id", expected, &frame.id));
+        }
+        self.outbox.tell(Outgoing::Unsubscribe(frame.id.clone()));
+        Ok(done())
+    }
+
+    async fn boundary(&mut self, frame: &BoundaryFrame) -> Answered {
+        self.require_own(frame.session_id)?;
+        self.engine()
+            .at_boundary(self.access.caller(), frame.session_id, frame.kind)
+            .await?;
+        Ok(done())
+    }
+
+    async fn control_result(&mut self, result: ControlResult) -> Answered {
+        let mut refusal = Refusal::invalid(
+            "controlId",
+            "an operation that a session of this connection was asked for",
+            &result.control_id.to_string(),
+        );
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for session in sessions {
+            let answered = self
+                .engine()
+                .control_result(self.access.caller(), session, result.clone())
+                .await;
+            match answered {
+                Ok(_) => return Ok(done()),
+                Err(error) => refusal = error.into(),
+            }
+        }
+        Err(refusal)
+    }
+
+    fn engine(&self) -> &Engine {
+        self.access.engine()
+    }
+}
+
+fn done() -> ServerMessage {
+    ServerMessage::Ok(OkFrame::default())
+}
+
+fn no_actions(operation: &str) -> Refusal {
+    Refusal::unsupported(operation, "this server has no actions yet")
+}
+
+fn too_many(what: &'static str, most: usize) -> Refusal {
+    let found = most + 1;
+    relay_core::Error::LimitExceeded { what, most, found }.into()
+}

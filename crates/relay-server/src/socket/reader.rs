@@ -1,0 +1,260 @@
+//! The task that reads from a socket: frames in the order in which they come, answers in the same order.
+//!
+//! Sends, receipts and reports are started one after the other without waiting for each to end, so a client
+//! can have many under way; every other frame waits for those before it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesOrdered, SplitStream};
+use relay_core::link::{CloseReason, LinkId};
+use relay_protocol::ids::SessionId;
+use relay_protocol::limits::PIPELINED_FRAMES;
+use relay_protocol::problem::{ErrorCode, Problem};
+use relay_protocol::socket::{
+    CLOSE_GOING_AWAY, CLOSE_SUPERSEDED, CLOSE_TOO_LARGE, CLOSE_UNAUTHORIZED, ClientFrame,
+    ErrorFrame, FrameRef, ServerMessage,
+};
+use relay_protocol::wire;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_tungstenite::tungstenite;
+use tokio_util::sync::CancellationToken;
+
+use super::CLOSE_SILENT;
+use super::link::{LinkClosing, Offers, SocketLink};
+use super::outbox::Outbox;
+use crate::access::{Access, Reader as MayRead};
+use crate::refusal::Refusal;
+
+/// An answer that is on its way.
+pub(super) type Answering = BoxFuture<'static, (Option<FrameRef>, Result<ServerMessage, Refusal>)>;
+
+/// Reads from one socket.
+pub(super) struct Reader {
+    pub(super) access: Access<MayRead>,
+    pub(super) outbox: Outbox,
+    pub(super) sessions: HashMap<SessionId, LinkedSession>,
+    pub(super) subscriptions: HashSet<String>,
+    pub(super) offers: Offers,
+    pub(super) closing: mpsc::UnboundedSender<LinkClosing>,
+    stream: SplitStream<WebSocket>,
+    answers: FuturesOrdered<Answering>,
+    closed_links: mpsc::UnboundedReceiver<LinkClosing>,
+    ended: CancellationToken,
+}
+
+/// A session whose link is this connection.
+pub(super) struct LinkedSession {
+    pub(super) link: Arc<SocketLink>,
+    pub(super) link_id: Option<LinkId>,
+    /// Whether it declared `messaging.send`.
+    pub(super) can_send: bool,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client or the network ended it.
+    Gone,
+    /// The server ends it, with a word.
+    Close((u16, &'static str)),
+}
+
+impl Reader {
+    pub(super) fn new(
+        access: Access<MayRead>,
+        stream: SplitStream<WebSocket>,
+        outbox: Outbox,
+        ended: CancellationToken,
+    ) -> Self {
+        let (closing, closed_links) = mpsc::unbounded_channel();
+        Self {
+            access,
+            outbox,
+            sessions: HashMap::new(),
+            subscriptions: HashSet::new(),
+            offers: Offers::default(),
+            closing,
+            stream,
+            answers: FuturesOrdered::new(),
+            closed_links,
+            ended,
+        }
+    }
+
+    /// Reads until the connection ends; then its sessions have lost their link.
+    pub(super) async fn run(mut self) {
+        let end = self.read().await;
+        let ended = self.ended.clone();
+        let finished = tokio::select! {
+            () = self.finish_answers() => true,
+            () = ended.cancelled() => false,
+        };
+        for (id, session) in self.sessions.drain() {
+            session.link.close();
+            if let Some(link) = session.link_id {
+                self.access.engine().link_lost(id, link);
+            }
+        }
+        match end {
+            End::Close(why) if finished => self.outbox.close(why),
+            _ => self.outbox.close((1000, "")),
+        }
+    }
+
+    async fn read(&mut self) -> End {
+        let app = self.access.app().clone();
+        let config = app.config();
+        let mut heard = Instant::now();
+        let mut recheck_at = Instant::now() + config.recheck_every;
+        loop {
+            let has_room = self.answers.len() < PIPELINED_FRAMES;
+            let is_answering = !self.answers.is_empty();
+            tokio::select! {
+                biased;
+                () = self.ended.cancelled() => return End::Gone,
+                () = app.stopping().cancelled() => return End::Close(CLOSE_GOING_AWAY),
+                Some((reference, answer)) = self.answers.next(), if is_answering => {
+                    self.answer(reference, answer).await;
+                }
+                Some(closing) = self.closed_links.recv() => {
+                    if let Some(end) = self.link_closed(closing).await {
+                        return end;
+                    }
+                }
+                message = self.stream.next(), if has_room => {
+                    heard = Instant::now();
+                    if let Some(end) = self.take(message).await {
+                        return end;
+                    }
+                }
+                () = sleep_until(heard + config.silence), if has_room => {
+                    return End::Close(CLOSE_SILENT);
+                }
+                () = sleep_until(recheck_at) => {
+                    if !self.access.is_still_valid().await {
+                        return End::Close(CLOSE_UNAUTHORIZED);
+                    }
+                    recheck_at = Instant::now() + config.recheck_every;
+                }
+            }
+        }
+    }
+
+    /// Handles what came from the network.
+    async fn take(&mut self, message: Option<Result<Message, axum::Error>>) -> Option<End> {
+        match message {
+            None => Some(End::Gone),
+            Some(Err(error)) => Some(broken(error)),
+            Some(Ok(Message::Close(_))) => Some(End::Gone),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => None,
+            Some(Ok(Message::Binary(_))) => {
+                let detail = "expected a text frame with one JSON object, found a binary frame";
+                self.refuse_unread(None, Problem::new(ErrorCode::InvalidRequest, detail))
+                    .await;
+                None
+            }
+            Some(Ok(Message::Text(text))) => {
+                self.keep_pace().await;
+                self.access.app().metrics().frame_in();
+                match wire::decode::<ClientFrame>(text.as_bytes()) {
+                    Ok(frame) => self.handle(frame).await,
+                    Err(error) => {
+                        let problem = Refusal::decoding(&error).0;
+                        self.refuse_unread(reference_of(&text), *problem).await;
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// Waits while the token asks too often. The client is not read meanwhile.
+    async fn keep_pace(&mut self) {
+        while let Err(wait) = self.access.count() {
+            self.access.app().metrics().rate_limited();
+            tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+        }
+    }
+
+    async fn refuse_unread(&mut self, reference: Option<FrameRef>, problem: Problem) {
+        self.finish_answers().await;
+        self.outbox.refuse(reference, Box::new(problem)).await;
+    }
+
+    /// Starts something whose answer takes its place among the others.
+    pub(super) fn start(&mut self, answering: Answering) {
+        self.answers.push_back(answering);
+    }
+
+    /// Waits for everything that was started.
+    pub(super) async fn finish_answers(&mut self) {
+        while let Some((reference, answer)) = self.answers.next().await {
+            self.answer(reference, answer).await;
+        }
+    }
+
+    pub(super) async fn answer(
+        &mut self,
+        reference: Option<FrameRef>,
+        answer: Result<ServerMessage, Refusal>,
+    ) {
+        match answer {
+            Ok(message) => self.outbox.answer(reference, message).await,
+            Err(refusal) => self.outbox.refuse(reference, refusal.0).await,
+        }
+    }
+
+    /// A session has ended, or came back over another link.
+    async fn link_closed(&mut self, closing: LinkClosing) -> Option<End> {
+        let found = self
+            .sessions
+            .iter()
+            .find(|(_, session)| Arc::ptr_eq(&session.link, &closing.link));
+        // Not there: the session came back over this very connection.
+        let id = *found?.0;
+        self.sessions.remove(&id);
+        match closing.reason {
+            CloseReason::Ended => None,
+            CloseReason::Superseded if self.sessions.is_empty() => {
+                Some(End::Close(CLOSE_SUPERSEDED))
+            }
+            CloseReason::Superseded => {
+                let detail = format!("the session {id} came back over another link");
+                let mut problem = Problem::new(ErrorCode::SessionUnreachable, detail);
+                problem.found = Some(id.to_string());
+                problem.retryable = false;
+                let error = ErrorFrame {
+                    problem: Box::new(problem),
+                };
+                self.outbox.answer(None, ServerMessage::Error(error)).await;
+                None
+            }
+        }
+    }
+}
+
+/// What a frame that can't be read says about the answer to it.
+fn reference_of(text: &str) -> Option<FrameRef> {
+    #[derive(serde::Deserialize)]
+    struct Outside {
+        r#ref: FrameRef,
+    }
+    let outside: Result<Outside, _> = serde_json::from_str(text);
+    outside.ok().map(|outside| outside.r#ref)
+}
+
+/// What an error of the network means.
+fn broken(error: axum::Error) -> End {
+    let inner = error.into_inner();
+    match inner.downcast_ref::<tungstenite::Error>() {
+        Some(tungstenite::Error::Capacity(_)) => End::Close(CLOSE_TOO_LARGE),
+        Some(tungstenite::Error::Utf8(_)) => End::Close((1007, "not_utf8")),
+        Some(tungstenite::Error::Protocol(_)) => End::Close((1002, "protocol_error")),
+        _ => End::Gone,
+    }
+}

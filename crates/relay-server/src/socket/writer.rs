@@ -1,0 +1,222 @@
+//! The one task that writes to a socket.
+//!
+//! It takes what is queued, then events of the log, as many as are there up to a share, and flushes once for
+//! all of them. A client that does not read makes it wait, which holds up nobody else: events stay in the
+//! log, and after a while the client counts as dead.
+
+use std::fmt::Write as _;
+
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
+use futures_util::stream::SplitSink;
+use futures_util::{FutureExt as _, SinkExt as _};
+use relay_core::Followed;
+use relay_core::link::Deliver;
+use relay_protocol::delivery::MessageContext;
+use relay_protocol::ids::SessionId;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::socket::{ControlFrame, Lagged, ServerFrame, ServerMessage};
+use serde::Serialize;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::follow::Follower;
+use super::outbox::{Outgoing, Queue};
+use super::{CLOSE_INTERNAL, close_frame};
+use crate::access::{Access, Reader};
+
+/// Most frames between two flushes.
+const SHARE: usize = 64;
+
+/// Writes to one socket.
+pub(super) struct Writer {
+    access: Access<Reader>,
+    sink: SplitSink<WebSocket, Message>,
+    queue: Queue,
+    follower: Follower,
+    ended: CancellationToken,
+}
+
+/// Why writing is over.
+struct Over;
+
+/// What the writer turns to next.
+enum Turn {
+    Queued(Option<Outgoing>),
+    Followed(Result<Followed, crate::refusal::Refusal>),
+    Ping,
+}
+
+impl Writer {
+    pub(super) fn new(
+        access: Access<Reader>,
+        sink: SplitSink<WebSocket, Message>,
+        queue: Queue,
+        ended: CancellationToken,
+    ) -> Self {
+        Self {
+            follower: Follower::new(access.clone()),
+            access,
+            sink,
+            queue,
+            ended,
+        }
+    }
+
+    /// Writes until there is nothing more to say, or nobody to say it to.
+    pub(super) async fn run(mut self) {
+        let ended = self.ended.clone();
+        let _ended = ended.drop_guard();
+        let every = self.access.app().config().ping_every;
+        let mut pings = interval_at(Instant::now() + every, every);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let turn = tokio::select! {
+                biased;
+                queued = self.queue.next() => Turn::Queued(queued),
+                followed = self.follower.next() => Turn::Followed(followed),
+                _ = pings.tick() => Turn::Ping,
+            };
+            let patience = self.access.app().config().silence;
+            match timeout(patience, self.write_share(turn)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(Over)) => return,
+                Err(_) => {
+                    tracing::debug!("a client does not read");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes one thing and what else is there, and flushes.
+    async fn write_share(&mut self, first: Turn) -> Result<(), Over> {
+        self.write(first).await?;
+        for _ in 0..SHARE {
+            match self.queue.next_now() {
+                Some(queued) => self.write(Turn::Queued(Some(queued))).await?,
+                None => break,
+            }
+        }
+        for _ in 0..SHARE {
+            if self.follower.is_idle() {
+                break;
+            }
+            match self.follower.next().now_or_never() {
+                Some(followed) => self.write(Turn::Followed(followed)).await?,
+                None => break,
+            }
+        }
+        self.sink.flush().await.map_err(|_| Over)
+    }
+
+    async fn write(&mut self, turn: Turn) -> Result<(), Over> {
+        match turn {
+            Turn::Ping => self.feed(Message::Ping(bytes::Bytes::new())).await,
+            Turn::Queued(None) => Err(Over),
+            Turn::Queued(Some(queued)) => self.write_queued(queued).await,
+            Turn::Followed(Ok(followed)) => self.write_followed(&followed).await,
+            Turn::Followed(Err(refusal)) => {
+                tracing::warn!(code = %refusal.0.code, "the log can't be followed");
+                self.close(CLOSE_INTERNAL).await
+            }
+        }
+    }
+
+    async fn write_queued(&mut self, queued: Outgoing) -> Result<(), Over> {
+        match queued {
+            Outgoing::Frame(text, _space) => self.feed_text(text).await,
+            Outgoing::Deliver(deliver) => self.feed_text(deliver_text(&deliver)).await,
+            Outgoing::Control(control) => self.feed_text(control_text(*control)).await,
+            Outgoing::Subscribe(new) => self.followed(|it| it.add(*new).boxed()).await,
+            Outgoing::Unsubscribe(id) => {
+                self.followed(|it| async move { it.remove(&id).await }.boxed())
+                    .await
+            }
+            Outgoing::Close(why) => self.close(why).await,
+        }
+    }
+
+    /// Changes what is followed.
+    async fn followed(
+        &mut self,
+        change: impl FnOnce(
+            &mut Follower,
+        )
+            -> futures_util::future::BoxFuture<'_, Result<(), crate::refusal::Refusal>>,
+    ) -> Result<(), Over> {
+        match change(&mut self.follower).await {
+            Ok(()) => Ok(()),
+            Err(refusal) => {
+                tracing::warn!(code = %refusal.0.code, "the log can't be followed");
+                self.close(CLOSE_INTERNAL).await
+            }
+        }
+    }
+
+    async fn write_followed(&mut self, followed: &Followed) -> Result<(), Over> {
+        let metrics = self.access.app().metrics();
+        let text = match followed {
+            Followed::Event(event) => {
+                metrics.event_out();
+                let json = event.json().get();
+                let mut text = String::with_capacity(json.len() + 48);
+                let seq = event.event.seq;
+                let _ = write!(
+                    text,
+                    "{{\"type\":\"event\",\"seq\":{seq},\"event\":{json}}}"
+                );
+                text
+            }
+            Followed::Lagged { resume_after } => {
+                metrics.lagged();
+                text_of(ServerMessage::Lagged(Lagged {
+                    resume_after: *resume_after,
+                }))
+            }
+        };
+        self.feed_text(text).await
+    }
+
+    async fn feed_text(&mut self, text: String) -> Result<(), Over> {
+        self.feed(Message::Text(Utf8Bytes::from(text))).await
+    }
+
+    async fn feed(&mut self, message: Message) -> Result<(), Over> {
+        self.access.app().metrics().frame_out();
+        self.sink.feed(message).await.map_err(|_| Over)
+    }
+
+    async fn close(&mut self, why: (u16, &'static str)) -> Result<(), Over> {
+        let _ = self.sink.send(close_frame(why)).await;
+        Err(Over)
+    }
+}
+
+fn text_of(message: ServerMessage) -> String {
+    serde_json::to_string(&ServerFrame::of(message)).unwrap_or_default()
+}
+
+fn control_text(control: ControlFrame) -> String {
+    text_of(ServerMessage::Control(control))
+}
+
+/// The frame `deliver`, written from what is shared with other recipients.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeliverJson<'a> {
+    #[serde(rename = "type")]
+    frame_type: &'static str,
+    session_id: SessionId,
+    message: &'a RelayMessage,
+    context: &'a MessageContext,
+}
+
+fn deliver_text(deliver: &Deliver) -> String {
+    let frame = DeliverJson {
+        frame_type: "deliver",
+        session_id: deliver.session_id,
+        message: &deliver.message,
+        context: &deliver.context,
+    };
+    serde_json::to_string(&frame).unwrap_or_default()
+}
