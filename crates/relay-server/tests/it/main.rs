@@ -1,1 +1,23 @@
-//! Tests.
+//! The server's tests: one binary, a real listener, a small client that holds every answer against the
+//! API's own description.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod attachments;
+mod description;
+mod doors;
+mod events;
+mod layout;
+mod limits;
+mod matrix;
+mod messaging;
+mod polling;
+mod sessions;
+mod shutdown;
+mod socket;
+mod support;
+mod visibility;
+mod workspace;

@@ -1,0 +1,316 @@
+//! Every route × every credential: none, one that is not valid, each kind, each kind of another workspace.
+
+use relay_protocol::event::TokenKind;
+use relay_server::{Config, Rate, RouteInfo, route_list};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, Raw, Socket, World, attach};
+
+/// A word that is only in the first workspace.
+const SECRET: &str = "xyzzyplugh";
+
+/// A workspace with one of everything, and everybody who may ask.
+pub(crate) struct Everything {
+    pub(crate) world: World,
+    pub(crate) agent: Client,
+    pub(crate) observer: Client,
+    foreign: Vec<(TokenKind, Client)>,
+    message: Value,
+    delivery: Value,
+    session: Value,
+    attachment: Value,
+    conversation: Value,
+    observer_id: Value,
+}
+
+impl Everything {
+    pub(crate) async fn make() -> Self {
+        let many = Rate {
+            per_second: 1_000_000,
+            at_once: 1_000_000,
+        };
+        let config = Config {
+            failed_authentications: many,
+            ..Config::default()
+        };
+        let world = World::start_with(config).await;
+        let agent = world.agent("alice").await;
+        let other = world.agent("bob").await;
+        let observers = json!({ "name": "watcher" });
+        let observer = world
+            .key
+            .post("/v1/observer-tokens", observers)
+            .await
+            .expect(201);
+        let topic = json!({ "name": "ops", "topic": SECRET });
+        agent.post("/v1/channels", topic).await.expect(201);
+        let post = json!({ "to": "#general", "text": SECRET });
+        let sent = agent.post("/v1/messages", post).await.expect(201);
+        let talk = json!({ "to": "@alice", "text": SECRET });
+        let talk = other.post("/v1/messages", talk).await.expect(201);
+        let mut session = attach("alice");
+        session["link"] = json!({ "kind": "none" });
+        session["capabilities"]["delivery"]["modes"] = json!(["on-idle", "manual"]);
+        let session = agent.post("/v1/sessions", session).await.expect(201);
+        let upload = Raw::new("POST", "/v1/attachments").body("text/plain", SECRET);
+        let attachment = agent.ask(upload).await.expect(201);
+        let elsewhere = world.elsewhere().await;
+        let stranger = elsewhere
+            .post("/v1/agents", json!({ "name": "stranger" }))
+            .await;
+        let onlooker = elsewhere.post("/v1/observer-tokens", json!({})).await;
+        let foreign = vec![
+            (TokenKind::Agent, token_of(&world, &stranger)),
+            (TokenKind::Observer, token_of(&world, &onlooker)),
+            (TokenKind::Workspace, elsewhere),
+        ];
+        Self {
+            observer: world.with(observer["token"].as_str().unwrap()),
+            observer_id: observer["observer"]["tokenId"].clone(),
+            message: sent["messageId"].clone(),
+            delivery: talk["deliveries"][0]["deliveryId"].clone(),
+            session: session["sessionId"].clone(),
+            attachment: attachment["attachmentId"].clone(),
+            conversation: talk["message"]["to"]["conversationId"].clone(),
+            foreign,
+            agent,
+            world,
+        }
+    }
+
+    pub(crate) fn holder(&self, kind: TokenKind) -> &Client {
+        match kind {
+            TokenKind::Admin => &self.world.admin,
+            TokenKind::Workspace => &self.world.key,
+            TokenKind::Agent => &self.agent,
+            TokenKind::Observer => &self.observer,
+        }
+    }
+
+    /// A request that a route is made for.
+    pub(crate) fn example(&self, route: &RouteInfo) -> Raw {
+        let (id, body) = self.parts(route);
+        let name = if route.path.starts_with("/v1/agents") {
+            "alice"
+        } else {
+            "general"
+        };
+        let id = id.as_str().unwrap_or_default();
+        let path = route
+            .path
+            .replace("{id}", id)
+            .replace("{name}", name)
+            .replace("{emoji}", ":x:");
+        let path = if route.path == "/v1/search" {
+            format!("{path}?q={SECRET}")
+        } else {
+            path
+        };
+        let raw = Raw::new(route.method.as_str(), &path);
+        match body {
+            Value::Null => raw,
+            Value::String(text) => raw.body("text/plain", text),
+            body => raw.body("application/json", body.to_string()),
+        }
+    }
+
+    /// The id in the path, and the body.
+    fn parts(&self, route: &RouteInfo) -> (Value, Value) {
+        let none = Value::Null;
+        let receipt = json!({ "receipt": { "status": "delivered", "deliveryId": self.delivery } });
+        match (route.method.as_str(), route.path) {
+            ("POST", "/v1/workspaces") => (none, json!({ "name": "third" })),
+            ("PATCH", "/v1/workspace") => (none, json!({ "name": "renamed" })),
+            ("PATCH", "/v1/workspace/policy") => (none, json!({ "window": 8 })),
+            ("POST", "/v1/observer-tokens") => (none, json!({})),
+            ("DELETE", "/v1/observer-tokens/{id}") => (self.observer_id.clone(), none),
+            ("POST", "/v1/agents") => (none, json!({ "name": "carol" })),
+            ("PATCH", "/v1/agents/{name}") => (none, json!({ "metadata": { "a": 1 } })),
+            ("POST", "/v1/agents/{name}/token" | "/v1/agents/{name}/flush") => (none, json!({})),
+            ("POST", "/v1/channels") => (none, json!({ "name": "more" })),
+            ("PATCH", "/v1/channels/{name}") => (none, json!({ "topic": "t" })),
+            ("POST", "/v1/channels/{name}/join" | "/v1/channels/{name}/leave") => (none, json!({})),
+            ("POST", "/v1/channels/{name}/invite") => (none, json!({ "agents": ["bob"] })),
+            ("POST", "/v1/messages") => (none, json!({ "to": "#general", "text": "hi" })),
+            ("PATCH", "/v1/messages/{id}") => (self.message.clone(), json!({ "text": "new" })),
+            ("POST", "/v1/messages/{id}/replies") => {
+                (self.message.clone(), json!({ "text": "re" }))
+            }
+            ("POST", "/v1/messages/{id}/reactions") => {
+                (self.message.clone(), json!({ "emoji": ":x:" }))
+            }
+            ("POST", "/v1/messages/{id}/read") => (self.message.clone(), json!({})),
+            ("POST", "/v1/attachments") => (none, json!("content")),
+            ("GET", "/v1/attachments/{id}") => (self.attachment.clone(), none),
+            ("GET", "/v1/conversations/{id}/messages") => (self.conversation.clone(), none),
+            ("POST", "/v1/sessions") => {
+                let mut body = attach("alice");
+                body["link"] = json!({ "kind": "poll" });
+                (none, body)
+            }
+            ("POST", "/v1/sessions/{id}/events") => {
+                let event = json!({ "type": "status.changed", "status": "active" });
+                (self.session.clone(), json!({ "n": 1, "event": event }))
+            }
+            ("POST", "/v1/sessions/{id}/boundary") => {
+                (self.session.clone(), json!({ "kind": "on-idle" }))
+            }
+            ("POST", "/v1/sessions/{id}/control") => (
+                self.session.clone(),
+                json!({ "controlId": self.session, "ok": true }),
+            ),
+            ("POST", path) if path.starts_with("/v1/sessions/{id}/") => {
+                (self.session.clone(), json!({}))
+            }
+            ("GET", path) if path.starts_with("/v1/sessions/{id}") => (self.session.clone(), none),
+            ("POST", "/v1/deliveries") => {
+                (none, json!({ "messageId": self.message, "agent": "bob" }))
+            }
+            ("POST", "/v1/deliveries/{id}/receipt") => (self.delivery.clone(), receipt),
+            ("POST", "/v1/deliveries/{id}/retry" | "/v1/deliveries/{id}/cancel") => {
+                (self.delivery.clone(), json!({}))
+            }
+            ("GET", "/v1/deliveries/{id}") => (self.delivery.clone(), none),
+            ("GET" | "DELETE", path) if path.starts_with("/v1/messages/{id}") => {
+                (self.message.clone(), none)
+            }
+            ("GET" | "DELETE", path) if !path.contains("{id}") => (none.clone(), none),
+            (method, path) => panic!("{method} {path} has no example"),
+        }
+    }
+}
+
+fn token_of(world: &World, made: &Answer) -> Client {
+    world.with(made.expect(201)["token"].as_str().unwrap())
+}
+
+/// Routes that the tests below look at one by one; the stream and the socket have no end.
+fn ends(route: &RouteInfo) -> bool {
+    !matches!(route.path, "/v1/events/stream" | "/v1/ws")
+}
+
+const KINDS: [TokenKind; 4] = [
+    TokenKind::Admin,
+    TokenKind::Workspace,
+    TokenKind::Agent,
+    TokenKind::Observer,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_asks_for_its_credential() {
+    let everything = Everything::make().await;
+    let world = &everything.world;
+    for route in route_list().iter().filter(|route| route.path != "/v1/ws") {
+        let example = everything.example(route);
+        let nobody = world.nobody();
+        if route.credentials.is_empty() {
+            nobody.ask(example).await.expect(200);
+            continue;
+        }
+        let what = format!("{} {}", route.method, route.path);
+        let refused = nobody.ask(example.clone()).await;
+        assert_eq!(refused.refused(401), "unauthorized", "{what}");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"), "{what}");
+        for wrong in [
+            "at_nonsense",
+            "x",
+            "rk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        ] {
+            let refused = world.with(wrong).ask(example.clone()).await;
+            assert_eq!(refused.refused(401), "unauthorized", "{what}");
+        }
+        let basic = example.clone().header("authorization", "Basic eDp5");
+        assert_eq!(
+            nobody.ask(basic).await.refused(401),
+            "unauthorized",
+            "{what}"
+        );
+        for kind in KINDS
+            .iter()
+            .filter(|kind| !route.credentials.contains(kind))
+        {
+            let refused = everything.holder(*kind).ask(example.clone()).await;
+            assert_eq!(refused.refused(403), "forbidden", "{what} with {kind}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_works_for_whom_it_is_made() {
+    for route in route_list().iter().filter(|route| ends(route)) {
+        for kind in route.credentials {
+            let everything = Everything::make().await;
+            let answer = everything
+                .holder(*kind)
+                .ask(everything.example(route))
+                .await;
+            let what = format!(
+                "{} {} with {kind}: {}",
+                route.method,
+                route.path,
+                answer.text()
+            );
+            let expected = match (route.method.as_str(), route.path, kind) {
+                // The key has no own messages; the delivery has not failed; nothing can be asked of a
+                // session that has no link.
+                ("PATCH", "/v1/messages/{id}", TokenKind::Workspace) => 403,
+                ("POST", "/v1/deliveries/{id}/retry", _) => 409,
+                ("POST", "/v1/sessions/{id}/control", _) => 400,
+                (_, "/v1/sessions/{id}/pause" | "/v1/sessions/{id}/resume", _)
+                | (_, "/v1/sessions/{id}/fork" | "/v1/sessions/{id}/snapshot", _) => 503,
+                _ => {
+                    assert!(answer.status < 300, "{what}");
+                    continue;
+                }
+            };
+            assert_eq!(answer.status, expected, "{what}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_route_shows_or_changes_another_workspace() {
+    let everything = Everything::make().await;
+    let log = "/v1/events?limit=200";
+    let before = everything.world.key.get(log).await.expect(200);
+    for route in route_list().iter().filter(|route| ends(route)) {
+        for (kind, client) in &everything.foreign {
+            if !route.credentials.contains(kind) {
+                continue;
+            }
+            let answer = client.ask(everything.example(route)).await;
+            let what = format!(
+                "{} {} with {kind}: {}",
+                route.method,
+                route.path,
+                answer.text()
+            );
+            if route.path.contains("{id}") {
+                assert_eq!(answer.status, 404, "{what}");
+            }
+            if route.path.starts_with("/v1/agents/{name}") {
+                assert!(matches!(answer.status, 403 | 404), "{what}");
+            }
+            assert!(!answer.text().contains(SECRET), "{what}");
+            assert!(answer.status < 500, "{what}");
+        }
+    }
+    assert_eq!(everything.world.key.get(log).await.expect(200), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_socket_asks_for_a_credential_too() {
+    let everything = Everything::make().await;
+    let world = &everything.world;
+    for (client, expected) in [(world.with("at_nonsense"), 401), (world.admin.clone(), 403)] {
+        let refused = Socket::connect(Socket::request(&client)).await.err();
+        let Some(tokio_tungstenite::tungstenite::Error::Http(answer)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(answer.status(), expected);
+    }
+    for kind in [TokenKind::Workspace, TokenKind::Agent, TokenKind::Observer] {
+        let socket = everything.holder(kind).socket().await;
+        assert_eq!(socket.welcome["protocol"], 1);
+    }
+}
