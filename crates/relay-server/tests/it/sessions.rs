@@ -1,1 +1,6 @@
-//! To come.
+//! Sessions over the socket.
+
+mod attaching;
+mod controls;
+mod delivering;
+mod reporting;

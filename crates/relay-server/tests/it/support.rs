@@ -18,9 +18,9 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub(crate) use self::http::{Answer, Client, Raw};
+pub(crate) use self::http::{Answer, Client, Raw, dechunk};
 pub(crate) use self::schema::document;
-pub(crate) use self::ws::Socket;
+pub(crate) use self::ws::{Ended, Socket};
 
 /// How long anything may take before a test gives up on it. No test depends on how fast something is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
