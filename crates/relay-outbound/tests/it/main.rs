@@ -1,0 +1,12 @@
+//! The guard from outside: a server inside that must never be reached, and calls that try to.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod answers;
+mod hostile;
+mod layout;
+mod names;
+mod support;
