@@ -1,0 +1,140 @@
+//! The one subscription of a connection, and how it is replaced when the listeners change. No I/O.
+//!
+//! It is left before the next one begins, so that there are never two whose events could be mixed up. What
+//! happens in between waits in the log. A listener that begins now, beside others that have their place, needs
+//! to know where the log ends: a subscription that is left at once tells that.
+
+use relay_protocol::socket::{Subscribe, Unsubscribe};
+
+use super::listeners::{Beginning, Listeners};
+use crate::error::Error;
+use crate::listening::Choice;
+
+/// What is followed on one connection.
+#[derive(Default)]
+pub(super) struct Followed {
+    state: State,
+    /// The listeners changed while a change was under way.
+    is_stale: bool,
+    subscriptions: u64,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Nothing,
+    /// Asked for the end of the log.
+    Finding,
+    /// Asked to be left. Events still count if they are of a subscription, and not of a question.
+    Leaving { counts: bool },
+    /// Asked for.
+    Beginning,
+    /// Events come.
+    Events,
+}
+
+/// What is to be said to the server.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ask {
+    Subscribe(Subscribe),
+    Unsubscribe(Unsubscribe),
+}
+
+impl Followed {
+    /// The listeners have changed.
+    pub(super) fn change(&mut self, listeners: &Listeners) -> Option<Ask> {
+        match self.state {
+            State::Nothing => self.begin(listeners),
+            State::Events => {
+                self.state = State::Leaving { counts: true };
+                Some(self.leave())
+            }
+            _ => {
+                self.is_stale = true;
+                None
+            }
+        }
+    }
+
+    /// Whether an event that comes now is for listeners.
+    pub(super) const fn counts(&self) -> bool {
+        matches!(self.state, State::Events | State::Leaving { counts: true })
+    }
+
+    /// The server did what was asked; `after` is the place at which a subscription begins.
+    pub(super) fn done(&mut self, after: Option<u64>, listeners: &mut Listeners) -> Option<Ask> {
+        match self.state {
+            State::Nothing | State::Events => None,
+            State::Leaving { .. } => {
+                self.state = State::Nothing;
+                self.begin(listeners)
+            }
+            State::Finding => {
+                listeners.begin_at(after.unwrap_or_default());
+                self.state = State::Leaving { counts: false };
+                Some(self.leave())
+            }
+            State::Beginning => {
+                if !self.is_stale {
+                    listeners.begin_at(after.unwrap_or_default());
+                }
+                self.state = State::Events;
+                self.settled(listeners)
+            }
+        }
+    }
+
+    /// Events come; if the listeners changed meanwhile, not the right ones.
+    fn settled(&mut self, listeners: &mut Listeners) -> Option<Ask> {
+        if std::mem::take(&mut self.is_stale) {
+            return self.change(listeners);
+        }
+        listeners.all_ready();
+        None
+    }
+
+    /// The server did not do it.
+    pub(super) fn refused(&mut self, error: &Error, listeners: &mut Listeners) -> Option<Ask> {
+        self.state = State::Nothing;
+        if listeners.has_new() {
+            listeners.refuse_new(error);
+        } else if listeners.beginning() == Beginning::Now {
+            tracing::error!(%error, "the server lets nobody listen on this connection");
+            return None;
+        } else {
+            tracing::warn!(%error, "events were lost: the log can't be read from where it was left");
+            listeners.forget_places();
+        }
+        self.begin(listeners)
+    }
+
+    fn begin(&mut self, listeners: &Listeners) -> Option<Ask> {
+        self.is_stale = false;
+        let (state, after) = match listeners.beginning() {
+            Beginning::Nowhere => return None,
+            Beginning::Now => (State::Beginning, None),
+            Beginning::After(place) => (State::Beginning, Some(place)),
+            Beginning::Mixed => (State::Finding, None),
+        };
+        self.state = state;
+        self.subscriptions += 1;
+        let (pattern, filter) = match listeners.union() {
+            Choice::Pattern(pattern) => (Some(pattern), None),
+            Choice::Filter(filter) => (None, Some(filter)),
+        };
+        Some(Ask::Subscribe(Subscribe {
+            id: self.id(),
+            pattern,
+            filter,
+            after,
+        }))
+    }
+
+    fn leave(&self) -> Ask {
+        Ask::Unsubscribe(Unsubscribe { id: self.id() })
+    }
+
+    fn id(&self) -> String {
+        format!("s{}", self.subscriptions)
+    }
+}
