@@ -41,6 +41,8 @@ impl Engine {
                 token: stored,
             })
             .await?;
+        // An adopted agent's old token ends soon.
+        self.callers.forget();
         Ok(AgentRegistered {
             agent: agent.identity(),
             token,
@@ -61,6 +63,7 @@ impl Engine {
                 grace_until,
             })
             .await?;
+        self.callers.forget();
         Ok(TokenRotated { token, grace_until })
     }
 
@@ -78,7 +81,9 @@ impl Engine {
             name: bare(name).to_owned(),
             metadata,
         };
-        Ok(self.store.update_agent(change).await?.identity())
+        let changed = self.store.update_agent(change).await?;
+        self.callers.forget();
+        Ok(changed.identity())
     }
 
     /// Ends an agent: its token stops working, what waits for it fails, its name is free again.
@@ -102,7 +107,9 @@ impl Engine {
             offered,
         };
         let (tell, told) = tokio::sync::oneshot::channel();
+        let callers = self.callers.clone();
         self.store.release_agent(release).then(move |result| {
+            callers.forget();
             drop(hold);
             let _ = tell.send(result);
         });

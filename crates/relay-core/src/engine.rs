@@ -4,6 +4,7 @@
 //! `reading`, `attachments`, `sessions`, `deliveries`, `ingest`, `events`, `audit`.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
@@ -14,6 +15,7 @@ use relay_protocol::redact::Redactor;
 use relay_protocol::time::Timestamp;
 
 use crate::caller::{Caller, hash_token};
+use crate::callers::Callers;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::ingest::Ingest;
@@ -28,6 +30,7 @@ pub struct Engine {
     pub(crate) redactor: Redactor,
     pub(crate) runner: Arc<Runner>,
     pub(crate) ingest: Ingest,
+    pub(crate) callers: Arc<Callers>,
     /// The newest known state of each workspace, so that a send need not read its policy.
     workspaces: RwLock<HashMap<u32, Arc<WorkspaceRow>>>,
 }
@@ -39,6 +42,7 @@ impl Engine {
         Self {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
             ingest: Ingest::default(),
+            callers: Arc::default(),
             store,
             environment,
             redactor: Redactor::new(),
@@ -56,9 +60,17 @@ impl Engine {
         self.runner.step()
     }
 
-    /// Delivers until the future is dropped. `sleep` waits for as long as it is told.
+    /// Starts, and delivers until the future is dropped. `sleep` waits for as long as it is told.
     pub async fn run<S: Future<Output = ()>>(&self, sleep: impl Fn(Duration) -> S) -> Result<()> {
         self.start().await?;
+        match self.keep_delivering(sleep).await {}
+    }
+
+    /// Delivers until the future is dropped, for whoever has called [`Engine::start`].
+    pub async fn keep_delivering<S: Future<Output = ()>>(
+        &self,
+        sleep: impl Fn(Duration) -> S,
+    ) -> Infallible {
         loop {
             match self.step() {
                 None => self.runner.stirred().await,
@@ -79,8 +91,17 @@ impl Engine {
     /// Whom a credential stands for, by the SHA-256 of its token: for those who ask again later, and have
     /// not kept the token meanwhile.
     pub async fn authenticate_hash(&self, hash: Hash) -> Result<Caller> {
+        let mono = self.environment.clock.monotonic();
+        let since = match self.callers.find(&hash, self.now(), mono) {
+            Ok(caller) => return Ok(caller),
+            Err(since) => since,
+        };
         let credential = self.store.credential(hash).await?;
-        Caller::from_credential(credential.ok_or(Error::Unauthorized)?, self.now())
+        let credential = credential.ok_or(Error::Unauthorized)?;
+        let valid_until = credential.valid_until;
+        let caller = Caller::from_credential(credential, self.now())?;
+        self.callers.note(since, hash, &caller, valid_until, mono);
+        Ok(caller)
     }
 
     /// The time.

@@ -7,6 +7,7 @@ mod agents;
 mod attachments;
 mod audit;
 mod caller;
+mod callers;
 mod channels;
 mod deliveries;
 pub mod delivery;

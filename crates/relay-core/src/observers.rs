@@ -64,7 +64,9 @@ impl Engine {
                 token,
                 at: self.now(),
             })
-            .await
+            .await?;
+        self.callers.forget();
+        Ok(())
     }
 }
 

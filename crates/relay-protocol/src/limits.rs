@@ -91,7 +91,7 @@ pub const PIPELINED_FRAMES: usize = 256;
 /// Most bytes of answers that wait for a client to read them; then no more frames are read.
 pub const UNREAD_ANSWER_BYTES: usize = 1024 * 1024;
 /// Most deliveries and operations that wait for a session's client to read them; then the link is cut.
-pub const UNREAD_PARCELS: usize = 1_024;
+pub const UNREAD_PARCELS: usize = 16_384;
 /// How long a question for deliveries may wait.
 pub const POLL_WAIT_S: u32 = 60;
 /// Most names or patterns in the scope of an observer token.

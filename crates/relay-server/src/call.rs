@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 
 use crate::refusal::Refusal;
 
+/// The header that makes a repeated request harmless.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 /// One request, taken apart.
 pub(crate) struct Call<P = (), Q = (), B = ()> {
     /// What the path names.
@@ -273,6 +276,26 @@ fn too_large(most: usize, found: &str) -> Refusal {
     refusal
 }
 
+/// The key of a request: in the header or in the body, or the same in both.
+pub(crate) fn idempotency_key(
+    headers: &HeaderMap,
+    body: Option<String>,
+) -> Result<Option<String>, Refusal> {
+    let Some(header) = headers.get(IDEMPOTENCY_KEY) else {
+        return Ok(body);
+    };
+    let header = header
+        .to_str()
+        .map_err(|_| Refusal::invalid("Idempotency-Key", "printable characters", "other bytes"))?;
+    match body {
+        Some(body) if body != header => {
+            let expected = format!("the key of the header, {header:?}");
+            Err(Refusal::invalid("idempotencyKey", expected, &body))
+        }
+        _ => Ok(Some(header.to_owned())),
+    }
+}
+
 /// What a handler answers.
 pub(crate) trait Answer: Send {
     fn into_response(self) -> Response<Body>;
@@ -347,4 +370,29 @@ pub(crate) fn response(
     let media_type = HeaderValue::from_static(media_type);
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_header_and_body_agree() {
+        let cases = [
+            (None, None, Ok(None)),
+            (Some("a"), None, Ok(Some("a"))),
+            (None, Some("a"), Ok(Some("a"))),
+            (Some("a"), Some("a"), Ok(Some("a"))),
+            (Some("a"), Some("b"), Err(())),
+        ];
+        for (header, body, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if let Some(header) = header {
+                headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static(header));
+            }
+            let found = idempotency_key(&headers, body.map(str::to_owned)).map_err(|_| ());
+            let expected = expected.map(|key: Option<&str>| key.map(str::to_owned));
+            assert_eq!(found, expected, "{header:?} {body:?}");
+        }
+    }
 }

@@ -41,9 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The listener is of no use.
-    #[error("the address can't be listened on: {0}")]
-    Listener(#[from] io::Error),
+    /// The listener is of no use, or a part of the server broke.
+    #[error("the server can't go on: {0}")]
+    Broken(#[from] io::Error),
     /// The engine could not begin to deliver.
     #[error("the engine could not start: {0}")]
     Engine(#[from] relay_core::Error),
@@ -72,6 +72,7 @@ pub async fn serve(
         places: Arc::new(Semaphore::new(app.config().connections)),
         app,
     };
+    engine.start().await?;
     tracing::info!(%address, "listening");
     let mut driven = tokio::spawn(drive(engine.clone()));
     let collecting = tokio::spawn(collect_garbage(
@@ -81,7 +82,10 @@ pub async fn serve(
     let outcome = tokio::select! {
         () = server.accept(&listener) => Ok(()),
         () = shutdown => Ok(()),
-        ended = &mut driven => Err(stopped(ended)),
+        ended = &mut driven => match ended {
+            Ok(never) => match never {},
+            Err(fault) => Err(io::Error::other(fault).into()),
+        },
     };
     drop(listener);
     server.drain(drain_timeout).await;
@@ -90,17 +94,8 @@ pub async fn serve(
     outcome
 }
 
-/// Why the engine no longer runs, which it should.
-fn stopped(ended: Result<relay_core::Result<()>, tokio::task::JoinError>) -> ServeError {
-    match ended {
-        Ok(Ok(())) => io::Error::other("the engine stopped").into(),
-        Ok(Err(error)) => error.into(),
-        Err(error) => io::Error::other(error).into(),
-    }
-}
-
-async fn drive(engine: Arc<Engine>) -> relay_core::Result<()> {
-    engine.run(tokio::time::sleep).await
+async fn drive(engine: Arc<Engine>) -> Infallible {
+    engine.keep_delivering(tokio::time::sleep).await
 }
 
 async fn collect_garbage(engine: Arc<Engine>, every: Duration) {

@@ -161,7 +161,7 @@ where
 {
     let (mut parts, body) = request.into_parts();
     let access = app.admit_by_header(&parts.headers, peer(&parts)).await?;
-    let path = P::read(&path_parts(&mut parts).await)?;
+    let path = P::read(&path_parts(&mut parts).await?)?;
     let query = Q::read(parts.uri.query().unwrap_or_default())?;
     let timeout = app.config().body_timeout;
     let bytes = read_body(&parts.headers, body, B::MOST, timeout).await?;
@@ -184,10 +184,9 @@ pub(crate) fn peer(parts: &Parts) -> IpAddr {
         .map_or(unknown, |peer| peer.0)
 }
 
-async fn path_parts(parts: &mut Parts) -> Vec<(String, String)> {
+async fn path_parts(parts: &mut Parts) -> Result<Vec<(String, String)>, Refusal> {
     let found = parts.extract::<RawPathParams>().await;
-    let found = found.iter().flat_map(|found| found.iter());
-    found
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    let found = found.map_err(|_| Refusal::invalid("path", "UTF-8", parts.uri.path()))?;
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    Ok(found.iter().map(owned).collect())
 }

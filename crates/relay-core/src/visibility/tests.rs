@@ -138,7 +138,7 @@ fn usage(agent: u128) -> Value {
 fn permission(agent: u128) -> Value {
     json!({ "type": "permission.requested", "permission": {
         "permissionId": id(60), "state": "pending", "agentId": id(agent), "tool": "bash",
-        "params": { "command": "rm" }, "title": "rm", "createdAt": AT, "expiresAt": AT,
+        "params": { "command": "unlink" }, "title": "unlink", "createdAt": AT, "expiresAt": AT,
         "argsHash": "h", "options": [], "suggestions": [],
     } })
 }
@@ -332,7 +332,7 @@ fn trimming_takes_out_what_was_not_granted() {
     let text = |event: Value| trimmed(&logged(event)).to_json().get().to_owned();
     assert!(!text(tool_called(OTHER)).contains("command"));
     assert!(text(tool_called(OTHER)).contains("bash"));
-    assert!(!text(permission(OTHER)).contains("rm"));
+    assert!(!text(permission(OTHER)).contains("unlink"));
     let failed = json!({ "type": "tool.failed", "tool": "t", "error": "details" });
     assert!(!text(report(OTHER, failed)).contains("details"));
 }

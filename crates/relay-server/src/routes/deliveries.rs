@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, Participant, Reader};
-use crate::call::{Call, Done, Json, Made, OptionalJson, Params};
+use crate::call::{Call, Done, Json, Made, OptionalJson, Params, idempotency_key};
 use crate::refusal::Refusal;
 use crate::table::Route;
 
@@ -64,7 +64,14 @@ async fn deliver(
     by: Access<Participant>,
     call: Call<(), (), Json<DeliverMessage>>,
 ) -> Result<Made<MessageReceipt>, Refusal> {
-    let Json(body) = call.body;
+    let Json(mut body) = call.body;
+    let named = body
+        .context
+        .as_mut()
+        .and_then(|it| it.idempotency_key.take());
+    if let Some(key) = idempotency_key(&call.headers, named)? {
+        body.context.get_or_insert_default().idempotency_key = Some(key);
+    }
     Ok(Made(by.engine().deliver(by.caller(), body).await?))
 }
 

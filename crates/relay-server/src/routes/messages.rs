@@ -25,13 +25,12 @@ use serde_json::{Value, json};
 use super::ListQuery;
 use crate::access::{Access, Agent, Participant, Reader};
 use crate::call::{
-    Answer, Call, Done, Json, Made, Nothing, OptionalJson, Params, RawBody, response,
+    Answer, Call, Done, Json, Made, Nothing, OptionalJson, Params, RawBody, idempotency_key,
+    response,
 };
 use crate::refusal::Refusal;
 use crate::table::Route;
 
-/// The header that makes a repeated request harmless.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The header that names the session through which a call is made.
 const RELAY_SESSION: &str = "relay-session";
 
@@ -105,23 +104,6 @@ pub(crate) fn routes() -> Vec<Route> {
             download,
         ),
     ]
-}
-
-/// The key of a request: in the header or in the body, or the same in both.
-fn idempotency_key(headers: &HeaderMap, body: Option<String>) -> Result<Option<String>, Refusal> {
-    let Some(header) = headers.get(IDEMPOTENCY_KEY) else {
-        return Ok(body);
-    };
-    let header = header
-        .to_str()
-        .map_err(|_| Refusal::invalid("Idempotency-Key", "printable characters", "other bytes"))?;
-    match body {
-        Some(body) if body != header => {
-            let expected = format!("the key of the header, {header:?}");
-            Err(Refusal::invalid("idempotencyKey", expected, &body))
-        }
-        _ => Ok(Some(header.to_owned())),
-    }
 }
 
 /// A call that is made through a session has to be one that the session can make.
@@ -285,30 +267,5 @@ impl Answer for Content {
 
     fn describe(_: &mut SchemaGenerator) -> (StatusCode, Value) {
         (StatusCode::OK, json!({ "*/*": {} }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_in_header_and_body_agree() {
-        let cases = [
-            (None, None, Ok(None)),
-            (Some("a"), None, Ok(Some("a"))),
-            (None, Some("a"), Ok(Some("a"))),
-            (Some("a"), Some("a"), Ok(Some("a"))),
-            (Some("a"), Some("b"), Err(())),
-        ];
-        for (header, body, expected) in cases {
-            let mut headers = HeaderMap::new();
-            if let Some(header) = header {
-                headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static(header));
-            }
-            let found = idempotency_key(&headers, body.map(str::to_owned)).map_err(|_| ());
-            let expected = expected.map(|key: Option<&str>| key.map(str::to_owned));
-            assert_eq!(found, expected, "{header:?} {body:?}");
-        }
     }
 }

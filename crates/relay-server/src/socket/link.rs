@@ -42,8 +42,8 @@ impl Offers {
 pub(super) struct LinkClosing {
     /// The link.
     pub(super) link: Arc<SocketLink>,
-    /// Why nothing more comes over it.
-    pub(super) reason: CloseReason,
+    /// Why nothing more comes over it; nothing when it could not take any more.
+    pub(super) reason: Option<CloseReason>,
 }
 
 /// The link of one session over a socket.
@@ -89,7 +89,7 @@ impl SocketLink {
             for parcel in parcels {
                 if self.pass(parcel).is_err() {
                     *state = State::Closed;
-                    return;
+                    return self.tell(None);
                 }
             }
         }
@@ -108,11 +108,15 @@ impl SocketLink {
             }
             Parcel::Control(control) => self.outbox.parcel(Outgoing::Control(control)),
             Parcel::Close(reason) => {
-                if let Some(link) = self.own.upgrade() {
-                    let _ = self.closing.send(LinkClosing { link, reason });
-                }
+                self.tell(Some(reason));
                 Ok(())
             }
+        }
+    }
+
+    fn tell(&self, reason: Option<CloseReason>) {
+        if let Some(link) = self.own.upgrade() {
+            let _ = self.closing.send(LinkClosing { link, reason });
         }
     }
 }
@@ -129,6 +133,7 @@ impl SessionLink for SocketLink {
                 let passed = self.pass(parcel);
                 if passed.is_err() {
                     *state = State::Closed;
+                    self.tell(None);
                 }
                 passed
             }

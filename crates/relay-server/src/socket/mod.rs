@@ -30,6 +30,7 @@ use relay_protocol::wire;
 use schemars::SchemaGenerator;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::reader::Reader;
 use self::writer::Writer;
@@ -61,22 +62,24 @@ fn describe(_: &mut SchemaGenerator) -> Described {
 /// Turns a request into a socket, unless it shows a credential that is not valid.
 async fn upgrade(app: App, request: Request<Body>) -> Response<Body> {
     match prepare(&app, request).await {
-        Ok((upgrade, access, from, place)) => upgrade
+        Ok((upgrade, access, from, held)) => upgrade
             .read_buffer_size(READ_BUFFER_BYTES)
             .write_buffer_size(WRITE_BUFFER_BYTES)
             .max_message_size(SOCKET_FRAME_BYTES)
             .max_frame_size(SOCKET_FRAME_BYTES)
-            .on_upgrade(move |socket| run(app, socket, access, from, place)),
+            .on_upgrade(move |socket| async move {
+                run(app, socket, access, from).await;
+                drop(held);
+            }),
         Err(refusal) => refusal.into_response(),
     }
 }
 
-type Prepared = (
-    WebSocketUpgrade,
-    Option<Access<MayRead>>,
-    IpAddr,
-    Option<Place>,
-);
+type Prepared = (WebSocketUpgrade, Option<Access<MayRead>>, IpAddr, Held);
+
+/// What is let go once the socket has ended: its place among the connections, and among the tasks that the
+/// server waits for.
+type Held = (Option<Place>, TaskTrackerToken);
 
 async fn prepare(app: &App, request: Request<Body>) -> Result<Prepared, Refusal> {
     let (mut parts, _) = request.into_parts();
@@ -93,18 +96,12 @@ async fn prepare(app: &App, request: Request<Body>) -> Result<Prepared, Refusal>
         let detail = format!("expected a WebSocket handshake: {}", rejection.body_text());
         Refusal::new(ErrorCode::InvalidRequest, detail)
     })?;
-    Ok((upgrade, access, from, parts.extensions.remove::<Place>()))
+    let held = (parts.extensions.remove::<Place>(), app.tasks().token());
+    Ok((upgrade, access, from, held))
 }
 
 /// Serves a socket until it ends.
-async fn run(
-    app: App,
-    mut socket: WebSocket,
-    access: Option<Access<MayRead>>,
-    from: IpAddr,
-    place: Option<Place>,
-) {
-    let _task = app.tasks().token();
+async fn run(app: App, mut socket: WebSocket, access: Option<Access<MayRead>>, from: IpAddr) {
     let _open = app.metrics().socket();
     let access = match access {
         Some(access) => access,
@@ -133,7 +130,6 @@ async fn run(
         () = work => {}
         () = app.cut_off().cancelled() => aborter.abort(),
     }
-    drop(place);
     tracing::debug!(connection.id = %connection, "a socket closed");
 }
 
@@ -184,5 +180,7 @@ async fn close(mut socket: WebSocket, why: (u16, &'static str)) {
 
 /// Why a connection is closed when the log can't be read.
 const CLOSE_INTERNAL: (u16, &str) = (1011, "internal");
-/// Why a connection is closed whose peer is silent or does not read.
+/// Why a connection is closed whose peer is silent.
 const CLOSE_SILENT: (u16, &str) = (4008, "silent");
+/// Why a connection is closed whose peer does not read what comes for its sessions.
+const CLOSE_SLOW: (u16, &str) = (4009, "too_slow");

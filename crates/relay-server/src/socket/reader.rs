@@ -25,9 +25,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 
-use super::CLOSE_SILENT;
 use super::link::{LinkClosing, Offers, SocketLink};
 use super::outbox::Outbox;
+use super::{CLOSE_SILENT, CLOSE_SLOW};
 use crate::access::{Access, Reader as MayRead};
 use crate::refusal::Refusal;
 
@@ -219,11 +219,12 @@ impl Reader {
         let id = *found?.0;
         self.sessions.remove(&id);
         match closing.reason {
-            CloseReason::Ended => None,
-            CloseReason::Superseded if self.sessions.is_empty() => {
+            None => Some(End::Close(CLOSE_SLOW)),
+            Some(CloseReason::Ended) => None,
+            Some(CloseReason::Superseded) if self.sessions.is_empty() => {
                 Some(End::Close(CLOSE_SUPERSEDED))
             }
-            CloseReason::Superseded => {
+            Some(CloseReason::Superseded) => {
                 let detail = format!("the session {id} came back over another link");
                 let mut problem = Problem::new(ErrorCode::SessionUnreachable, detail);
                 problem.found = Some(id.to_string());

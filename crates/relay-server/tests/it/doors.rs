@@ -8,8 +8,11 @@ use tokio_tungstenite::tungstenite::Error;
 use crate::matrix::Everything;
 use crate::support::{Client, Raw, Socket, World};
 
-/// Headers that no route may accept, and the code of the refusal.
-fn foreign(client: &Client) -> Vec<(Vec<(&'static str, String)>, u16, &'static str)> {
+/// Headers, and how they are refused.
+type Foreign = (Vec<(&'static str, String)>, u16, &'static str);
+
+/// Headers that no route may accept.
+fn foreign(client: &Client) -> Vec<Foreign> {
     let port = client.address.port();
     let host = |name: &str| vec![("host", name.to_owned())];
     let origin = |name: &str| vec![("origin", name.to_owned())];

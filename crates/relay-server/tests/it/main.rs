@@ -14,6 +14,7 @@ mod layout;
 mod limits;
 mod matrix;
 mod messaging;
+mod odd_input;
 mod polling;
 mod sessions;
 mod shutdown;

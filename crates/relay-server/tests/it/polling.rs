@@ -182,11 +182,7 @@ async fn a_session_that_no_longer_asks_comes_back_with_its_token() {
     asking.await.unwrap().expect(200);
     loop {
         // Asking for the session itself is none.
-        let polled = world
-            .key
-            .get(&format!("/v1/sessions?agent=bob"))
-            .await
-            .expect(200);
+        let polled = world.key.get("/v1/sessions?agent=bob").await.expect(200);
         assert_eq!(polled["items"][0]["sessionId"], session["sessionId"]);
         tokio::time::sleep(Duration::from_millis(60)).await;
         let asked = bob.get(&format!("{path}/deliveries")).await;

@@ -144,11 +144,11 @@ async fn sessions_are_private_and_observers_see_what_was_granted() {
         .observer(json!({ "events": ["agent.status.*"] }))
         .await;
 
-    let types = "tool.*,terminal.*,agent.status.changed,message.created";
+    let types = "tool.*,terminal.*,agent.status.active,message.created";
     let private = [
         "tool.called ",
         "terminal.output ",
-        "agent.status.changed alice",
+        "agent.status.active alice",
     ];
     let messages = ["message.created open", "message.created closed"];
     assert_eq!(

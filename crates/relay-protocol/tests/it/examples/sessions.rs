@@ -128,6 +128,9 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"kind":"on-idle","limit":5,"maxBytes":1024}"#;
         DueDeliveries: r#"{"deliveries":[{"message":%M,
             "context":{"id":"%4","mode":"on-idle","reason":"message"},"text":"[relay] …"}],"more":false}"#;
+        Polled:
+            r#"{"deliveries":[],"more":false}"#,
+            r#"{"deliveries":[],"controls":[{"controlId":"%8","sessionId":"%6","op":"pause"}],"more":true}"#;
         LifecycleRequest: r#"{}"#, r#"{"reason":"lunch"}"#;
         ForkSession: r#"{}"#, r#"{"as":"engineer-2"}"#;
         SessionForkedAnswer: r#"{"sessionId":"%6","agent":%A}"#;

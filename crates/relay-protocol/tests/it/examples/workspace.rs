@@ -1,6 +1,8 @@
 //! Workspaces, agents, channels and policy.
 
 use relay_protocol::agent::{AgentIdentity, AgentType};
+use relay_protocol::api::events::{EventList, EventQuery};
+use relay_protocol::api::service::{Health, ServiceStatus};
 use relay_protocol::api::workspace::*;
 use relay_protocol::policy::{Policy, PolicyPatch, RedactMessages};
 use relay_protocol::problem::{ErrorCode, Problem};
@@ -12,6 +14,23 @@ pub(super) fn examples() -> Vec<Example> {
         AgentIdentity: "%A", r#"{"id":"%2","name":"a","handle":"@a","type":"human","metadata":{"b":1}}"#;
         CreateWorkspace: r#"{"name":"team"}"#;
         WorkspaceCreated: r#"{"workspaceId":"%5","name":"team","workspaceKey":"rk_x"}"#;
+        UpdateWorkspace: r#"{}"#, r#"{"name":"team"}"#;
+        Me:
+            r#"{"kind":"admin"}"#,
+            r#"{"kind":"agent","workspace":{"workspaceId":"%5","name":"team","createdAt":"%T"},"agent":%A}"#,
+            r#"{"kind":"observer","scope":{}}"#;
+        CreateObserverToken:
+            r#"{}"#,
+            r#"{"name":"wall","scope":{"channels":["team-*"],"events":["message.*"],"grants":["terminal"]}}"#;
+        ObserverTokenCreated:
+            r#"{"token":"ot_x","observer":{"tokenId":"%7","scope":{},"createdAt":"%T"}}"#,
+            r#"{"token":"ot_x","observer":{"tokenId":"%7","name":"wall","scope":{},"createdAt":"%T"}}"#;
+        Health: r#"{"status":"ok","version":"0.1.0","protocol":1}"#;
+        EventQuery: r#"{}"#, r#"{"after":3,"types":"message.*","limit":2}"#;
+        EventList:
+            r#"{"items":[],"after":0}"#,
+            r#"{"items":[{"seq":3,"id":"%8","at":"%T","workspaceId":"%5","type":"log","erased":true}],
+                "after":3,"nextCursor":"3"}"#;
         Workspace: r#"{"workspaceId":"%5","name":"team","createdAt":"%T"}"#;
         RegisterAgent:
             r#"{"name":"engineer"}"#,
@@ -39,6 +58,8 @@ pub(super) fn examples() -> Vec<Example> {
 #[test]
 fn literals() {
     has_literals::<AgentType>(&["agent", "human", "system"]);
+    has_literals::<ObserverGrant>(&["transcript", "terminal", "permissions"]);
+    has_literals::<ServiceStatus>(&["ok", "unavailable"]);
     has_literals::<RedactMessages>(&["off", "mask", "refuse"]);
     for code in ErrorCode::ALL {
         let (status, title, _) = code.facts();

@@ -81,13 +81,10 @@ impl Socket {
     }
 
     /// Sends a frame that has to be done.
-    #[track_caller]
-    pub(crate) fn done(&mut self, frame: Value) -> impl Future<Output = Value> {
-        async {
-            let answer = self.ask(frame).await;
-            assert_ne!(answer["type"], "error", "{answer}");
-            answer
-        }
+    pub(crate) async fn done(&mut self, frame: Value) -> Value {
+        let answer = self.ask(frame).await;
+        assert_ne!(answer["type"], "error", "{answer}");
+        answer
     }
 
     /// Sends a frame that has to be refused; the code of the refusal.
