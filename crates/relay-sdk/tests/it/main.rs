@@ -1,0 +1,17 @@
+//! The SDK against a real server on a real listener.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod calls;
+mod controls;
+mod dedupe;
+mod layout;
+mod listeners;
+mod network;
+mod restart;
+mod runner;
+mod sessions;
+mod support;
