@@ -189,7 +189,7 @@ impl Actor {
         for (key, attach) in self.sessions.attaches() {
             live.attach(key, attach);
         }
-        live.listeners_changed(&self.listeners);
+        live.listeners_changed(&mut self.listeners);
         loop {
             if self.is_idle() {
                 return Over::NotNeeded;
@@ -226,16 +226,16 @@ impl Actor {
         match command {
             Command::Listen(new) => {
                 self.listeners.add(*new);
-                live.listeners_changed(&self.listeners);
+                live.listeners_changed(&mut self.listeners);
             }
             Command::Unlisten(id) => {
                 if self.listeners.remove(id) {
-                    live.listeners_changed(&self.listeners);
+                    live.listeners_changed(&mut self.listeners);
                 }
             }
             Command::CaughtUp(id) => {
                 if self.listeners.catch_up(id) {
-                    live.listeners_changed(&self.listeners);
+                    live.listeners_changed(&mut self.listeners);
                 }
             }
             Command::Attach(new) => {
@@ -291,7 +291,7 @@ impl Actor {
 
     fn event(&mut self, live: &mut Live, frame: &EventFrame) {
         if live.followed.counts() && self.listeners.dispatch(&frame.event) {
-            live.listeners_changed(&self.listeners);
+            live.listeners_changed(&mut self.listeners);
         }
     }
 
@@ -349,7 +349,7 @@ impl Live {
         self.pending.insert(reference, Pending::Attach(key));
     }
 
-    fn listeners_changed(&mut self, listeners: &Listeners) {
+    fn listeners_changed(&mut self, listeners: &mut Listeners) {
         let ask = self.followed.change(listeners);
         self.ask(ask);
     }

@@ -42,7 +42,7 @@ pub(super) enum Ask {
 
 impl Followed {
     /// The listeners have changed.
-    pub(super) fn change(&mut self, listeners: &Listeners) -> Option<Ask> {
+    pub(super) fn change(&mut self, listeners: &mut Listeners) -> Option<Ask> {
         match self.state {
             State::Nothing => self.begin(listeners),
             State::Events => {
@@ -75,21 +75,19 @@ impl Followed {
                 Some(self.leave())
             }
             State::Beginning => {
-                if !self.is_stale {
-                    listeners.begin_at(after.unwrap_or_default());
-                }
+                listeners.begin_at(after.unwrap_or_default());
                 self.state = State::Events;
                 self.settled(listeners)
             }
         }
     }
 
-    /// Events come; if the listeners changed meanwhile, not the right ones.
+    /// Events come; if the listeners changed meanwhile, not for all of them.
     fn settled(&mut self, listeners: &mut Listeners) -> Option<Ask> {
+        listeners.all_ready();
         if std::mem::take(&mut self.is_stale) {
             return self.change(listeners);
         }
-        listeners.all_ready();
         None
     }
 
@@ -108,7 +106,7 @@ impl Followed {
         self.begin(listeners)
     }
 
-    fn begin(&mut self, listeners: &Listeners) -> Option<Ask> {
+    fn begin(&mut self, listeners: &mut Listeners) -> Option<Ask> {
         self.is_stale = false;
         let (state, after) = match listeners.beginning() {
             Beginning::Nowhere => return None,
@@ -118,7 +116,7 @@ impl Followed {
         };
         self.state = state;
         self.subscriptions += 1;
-        let (pattern, filter) = match listeners.union() {
+        let (pattern, filter) = match listeners.cover() {
             Choice::Pattern(pattern) => (Some(pattern), None),
             Choice::Filter(filter) => (None, Some(filter)),
         };

@@ -27,6 +27,8 @@ struct Listener {
     /// Everything up to here was handed over or is not wanted; nothing: begins when it is subscribed.
     place: Option<u64>,
     queue: mpsc::Sender<LoggedEvent>,
+    /// The subscription covers it; otherwise an event that comes is not the next one after its place.
+    is_covered: bool,
     is_behind: bool,
     behind: Arc<AtomicBool>,
     ready: Option<oneshot::Sender<Result<()>>>,
@@ -56,6 +58,7 @@ impl Listeners {
             selector: new.selector,
             place: new.after,
             queue: new.queue,
+            is_covered: false,
             is_behind: false,
             behind: new.behind,
             ready: Some(new.ready),
@@ -74,8 +77,11 @@ impl Listeners {
         listener.is_some_and(|listener| std::mem::take(&mut listener.is_behind))
     }
 
-    /// One choice that covers all of them.
-    pub(super) fn union(&self) -> Choice {
+    /// One choice that covers all of them from now on.
+    pub(super) fn cover(&mut self) -> Choice {
+        for listener in self.0.values_mut() {
+            listener.is_covered = true;
+        }
         union(self.0.values().map(|listener| &listener.choice))
     }
 
@@ -86,7 +92,8 @@ impl Listeners {
 
     /// Those that begin at the end of the log begin here.
     pub(super) fn begin_at(&mut self, seq: u64) {
-        for listener in self.0.values_mut() {
+        let covered = self.0.values_mut().filter(|listener| listener.is_covered);
+        for listener in covered {
             listener.place.get_or_insert(seq);
         }
     }
@@ -103,10 +110,10 @@ impl Listeners {
         self.0.values().any(|listener| listener.ready.is_some())
     }
 
-    /// Tells those that have a place that events come from now on.
+    /// Tells those that are covered that events come from now on.
     pub(super) fn all_ready(&mut self) {
         for listener in self.0.values_mut() {
-            if listener.place.is_some()
+            if listener.is_covered
                 && let Some(ready) = listener.ready.take()
             {
                 let _ = ready.send(Ok(()));
@@ -154,7 +161,7 @@ enum Taken {
 impl Listener {
     fn take(&mut self, event: &LoggedEvent) -> Taken {
         let is_new = self.place.is_some_and(|place| place < event.seq);
-        if self.is_behind || !is_new {
+        if self.is_behind || !self.is_covered || !is_new {
             return Taken::Done;
         }
         if self.selector.matches(event) {

@@ -26,7 +26,10 @@ async fn workspaces_are_made_and_opened() {
         ..PolicyPatch::default()
     };
     let changed = opened.update_policy(&patch).await.unwrap();
-    assert_eq!((changed.queue_limit, changed.version), (7, policy.version + 1));
+    assert_eq!(
+        (changed.queue_limit, changed.version),
+        (7, policy.version + 1)
+    );
 }
 
 #[tokio::test]
@@ -39,7 +42,10 @@ async fn agents_are_registered_found_again_and_released() {
     assert_eq!(taken.code(), Some(ErrorCode::NameTaken));
     let again = relay.reconnect(alice.token()).await.unwrap();
     assert_eq!(again.identity(), alice.identity());
-    assert_eq!(again.me().await.unwrap().agent.as_ref(), Some(alice.identity()));
+    assert_eq!(
+        again.me().await.unwrap().agent.as_ref(),
+        Some(alice.identity())
+    );
     let adopted = relay.register("alice").adopt().await.unwrap();
     assert_eq!(adopted.identity().id, alice.identity().id);
     assert_ne!(adopted.token(), alice.token());
@@ -57,14 +63,20 @@ async fn agents_are_registered_found_again_and_released() {
 async fn messages_are_sent_answered_changed_and_found() {
     let world = World::start().await;
     let (_, alice, bob) = world.pair().await;
-    let sent = alice.send_message("#general", "Shipping now").await.unwrap();
+    let sent = alice
+        .send_message("#general", "Shipping now")
+        .await
+        .unwrap();
     let id = sent.message_id;
     assert_eq!(sent.deliveries[0].agent, "bob");
     let reply = bob.reply(id, "On it").await.unwrap();
     let reactions = bob.react(id, ":rocket:").await.unwrap();
     assert_eq!(reactions[0].agents, ["bob"]);
     let thread = alice.thread(id, None).await.unwrap().items;
-    let texts: Vec<_> = thread.iter().map(|view| view.message.text.as_str()).collect();
+    let texts: Vec<_> = thread
+        .iter()
+        .map(|view| view.message.text.as_str())
+        .collect();
     assert_eq!(texts, ["Shipping now", "On it"]);
     assert_eq!(alice.message(id).await.unwrap().replies, Some(1));
     assert!(bob.unreact(id, ":rocket:").await.unwrap().is_empty());
@@ -112,7 +124,11 @@ async fn inboxes_and_conversations() {
     relay.register("carol").await.unwrap();
     alice.send_message("@bob", "hello").await.unwrap();
     let group = SendTarget::Agents(vec!["bob".to_owned(), "carol".to_owned()]);
-    alice.send_message_to(group, "all of you").urgent().await.unwrap();
+    alice
+        .send_message_to(group, "all of you")
+        .urgent()
+        .await
+        .unwrap();
     assert_eq!(bob.inbox().await.unwrap().unread, 2);
     let query = DeliveryQuery {
         agent: Some("bob".to_owned()),
@@ -144,7 +160,10 @@ async fn channels_have_members_and_topics() {
         archived: None,
     };
     alice.update_channel("ops", &change).await.unwrap();
-    assert_eq!(alice.channel("ops").await.unwrap().topic.as_deref(), Some("calm"));
+    assert_eq!(
+        alice.channel("ops").await.unwrap().topic.as_deref(),
+        Some("calm")
+    );
     assert_eq!(bob.channels(None).await.unwrap().items.len(), 2);
 }
 
@@ -153,19 +172,35 @@ async fn attachments_go_up_and_come_down() {
     let world = World::start().await;
     let (_, alice, bob) = world.pair().await;
     let log = "line\n".repeat(1000);
-    let stored = alice.upload("text/plain", "build log.txt", log.clone()).await.unwrap();
+    let stored = alice
+        .upload("text/plain", "build log.txt", log.clone())
+        .await
+        .unwrap();
     let id = stored.attachment_id;
-    let sent = alice.send_message("@bob", "look").attachment(id).await.unwrap();
-    assert_eq!(sent.message.attachments[0].name.as_deref(), Some("build log.txt"));
+    let sent = alice
+        .send_message("@bob", "look")
+        .attachment(id)
+        .await
+        .unwrap();
+    assert_eq!(
+        sent.message.attachments[0].name.as_deref(),
+        Some("build log.txt")
+    );
     let found = bob.attachment(id).await.unwrap();
-    assert_eq!((found.media_type.as_str(), found.data), ("text/plain", log.into()));
+    assert_eq!(
+        (found.media_type.as_str(), found.data),
+        ("text/plain", log.into())
+    );
 }
 
 #[tokio::test]
 async fn observers_look_and_the_log_is_read() {
     let world = World::start().await;
     let (relay, alice, _) = world.pair().await;
-    let made = relay.create_observer_token(&CreateObserverToken::default()).await.unwrap();
+    let made = relay
+        .create_observer_token(&CreateObserverToken::default())
+        .await
+        .unwrap();
     let observer = relay.observer(&made.token);
     alice.send_message("#general", "hello").await.unwrap();
     let query = EventQuery {
@@ -176,7 +211,10 @@ async fn observers_look_and_the_log_is_read() {
     let refused = observer.send_message("#general", "no").await.unwrap_err();
     assert_eq!(refused.code(), Some(ErrorCode::Forbidden));
     assert_eq!(relay.observer_tokens(None).await.unwrap().items.len(), 1);
-    relay.revoke_observer_token(made.observer.token_id).await.unwrap();
+    relay
+        .revoke_observer_token(made.observer.token_id)
+        .await
+        .unwrap();
     assert!(observer.me().await.is_err());
 }
 

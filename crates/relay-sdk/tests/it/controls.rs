@@ -7,20 +7,19 @@ use relay_sdk::protocol::delivery::DeliveryState;
 use relay_sdk::protocol::ids::DeliveryId;
 use relay_sdk::{
     AgentClient, AgentDeliveryAdapter, AgentIdentity, AgentSession, AgentStatus, ControlError,
-    ErrorCode, EventHandler, FlushInput, Fork, MessageContext, MessageReceipt, RelayMessage,
-    SessionError, accepted, delivered,
+    ErrorCode, FlushInput, Fork, MessageContext, MessageReceipt, RelayMessage, SessionError,
+    accepted, delivered,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::sessions::{answering, ended, status};
+use crate::sessions::{answering, ended};
 use crate::support::{World, next, soon};
 
 /// A session that can do everything, and tells what it was asked for.
 struct Able {
     identity: AgentIdentity,
     held: Mutex<Vec<DeliveryId>>,
-    events: Mutex<Option<EventHandler>>,
     tell: mpsc::UnboundedSender<String>,
 }
 
@@ -30,7 +29,6 @@ impl Able {
         let able = Self {
             identity: client.identity().clone(),
             held: Mutex::default(),
-            events: Mutex::default(),
             tell,
         };
         (able, told)
@@ -38,11 +36,6 @@ impl Able {
 
     fn say(&self, what: &str) {
         let _ = self.tell.send(what.to_owned());
-    }
-
-    fn emit(&self, to: AgentStatus) {
-        let events = self.events.lock().unwrap();
-        events.as_ref().unwrap().emit(status(to)).unwrap();
     }
 }
 
@@ -96,10 +89,6 @@ impl AgentSession for Able {
         capabilities
     }
 
-    fn on_event(&self, handler: EventHandler) {
-        *self.events.lock().unwrap() = Some(handler);
-    }
-
     async fn release(&self, reason: Option<String>) {
         self.say(&format!("release {}", reason.unwrap_or_default()));
     }
@@ -132,18 +121,30 @@ async fn an_able_session_does_what_it_is_asked() {
     let (able, mut told) = Able::new(&bob);
     let session = bob.attach(able).await.unwrap();
     let id = session.session_id().unwrap();
-    assert_eq!(relay.pause_session(id, None).await.unwrap().status, AgentStatus::Paused);
+    assert_eq!(
+        relay.pause_session(id, None).await.unwrap().status,
+        AgentStatus::Paused
+    );
     assert_eq!(next("it", &mut told).await, "pause");
     let resumed = relay.resume_session(id, None).await.unwrap();
-    assert_eq!((next("it", &mut told).await.as_str(), resumed.status), ("resume", AgentStatus::Idle));
+    assert_eq!(
+        (next("it", &mut told).await.as_str(), resumed.status),
+        ("resume", AgentStatus::Idle)
+    );
     let forked = relay.fork_session(id, None).await.unwrap();
-    assert_eq!(next("it", &mut told).await, format!("fork {}", forked.session_id));
+    assert_eq!(
+        next("it", &mut told).await,
+        format!("fork {}", forked.session_id)
+    );
     let snapshot = relay.snapshot_session(id).await.unwrap().snapshot_id;
     assert_eq!(next("it", &mut told).await, "snapshot");
     let stored = relay.attachment(snapshot.parse().unwrap()).await.unwrap();
     assert_eq!(stored.data, r#"{"memory":"all of it"}"#);
     let released = relay.release_session(id, Some("done")).await.unwrap();
-    assert_eq!((next("it", &mut told).await.as_str(), released.status), ("release done", AgentStatus::Released));
+    assert_eq!(
+        (next("it", &mut told).await.as_str(), released.status),
+        ("release done", AgentStatus::Released)
+    );
     soon("the end", session.ended()).await.unwrap();
     assert!(session.session_id().is_err());
 }
@@ -157,9 +158,16 @@ async fn what_is_held_is_flushed_or_given_back() {
     let sent = alice.send_message("@bob", "one").await.unwrap();
     let one = sent.deliveries[0].delivery_id;
     assert_eq!(next("it", &mut told).await, "hold one");
-    let receipts = relay.deliveries().flush(FlushInput::all(&bob)).await.unwrap();
+    let receipts = relay
+        .deliveries()
+        .flush(FlushInput::all(&bob))
+        .await
+        .unwrap();
     assert_eq!(next("it", &mut told).await, "flush");
-    assert!(matches!(receipts[..], [MessageReceipt::Delivered(_)]), "{receipts:?}");
+    assert!(
+        matches!(receipts[..], [MessageReceipt::Delivered(_)]),
+        "{receipts:?}"
+    );
     assert_eq!(ended(&alice, one).await.0, DeliveryState::Delivered);
 
     let sent = alice.send_message("@bob", "two").await.unwrap();
@@ -171,7 +179,11 @@ async fn what_is_held_is_flushed_or_given_back() {
         }
     })
     .await;
-    let cancelled = alice.deliveries().cancel(two, Some("never mind")).await.unwrap();
+    let cancelled = alice
+        .deliveries()
+        .cancel(two, Some("never mind"))
+        .await
+        .unwrap();
     assert_eq!(next("it", &mut told).await, "cancel never mind");
     assert_eq!(cancelled.state, DeliveryState::Cancelled);
 }
@@ -186,13 +198,24 @@ async fn what_a_session_can_not_do_is_answered_as_such() {
     capabilities.delivery.queue = Some(true);
     capabilities.lifecycle.pause = Some(true);
     capabilities.lifecycle.snapshot = Some(true);
-    let session = bob.attach(session.with_capabilities(capabilities)).await.unwrap();
+    let session = bob
+        .attach(session.with_capabilities(capabilities))
+        .await
+        .unwrap();
     let id = session.session_id().unwrap();
     let refused = relay.pause_session(id, None).await.unwrap_err();
-    assert_eq!(refused.code(), Some(ErrorCode::UnsupportedOperation), "{refused}");
+    assert_eq!(
+        refused.code(),
+        Some(ErrorCode::UnsupportedOperation),
+        "{refused}"
+    );
     let refused = relay.snapshot_session(id).await.unwrap_err();
     let problem = refused.problem().unwrap();
-    assert_eq!(problem.operation.as_deref(), Some("snapshot"), "{problem:?}");
+    assert_eq!(
+        problem.operation.as_deref(),
+        Some("snapshot"),
+        "{problem:?}"
+    );
     // What it did not even declare is not asked of it.
     let refused = relay.fork_session(id, None).await.unwrap_err();
     assert_eq!(refused.code(), Some(ErrorCode::CapabilityNotSupported));

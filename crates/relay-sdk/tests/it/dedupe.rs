@@ -80,7 +80,10 @@ async fn a_session_goes_on_in_another_process_and_explains_what_it_lost() {
     let mut capabilities = AgentSessionCapabilities::minimum();
     capabilities.delivery.queue = Some(true);
     let (session, mut told) = answering(&bob, |_, id| Ok(accepted(id)));
-    let session = bob.attach(session.with_capabilities(capabilities.clone())).await.unwrap();
+    let session = bob
+        .attach(session.with_capabilities(capabilities.clone()))
+        .await
+        .unwrap();
     alice.send_message("@bob", "held").await.unwrap();
     let (_, id) = next("the message", &mut told).await;
     soon("accepted", async {
@@ -89,7 +92,10 @@ async fn a_session_goes_on_in_another_process_and_explains_what_it_lost() {
         }
     })
     .await;
-    let (token, session_id) = (session.resume_token().unwrap(), session.session_id().unwrap());
+    let (token, session_id) = (
+        session.resume_token().unwrap(),
+        session.session_id().unwrap(),
+    );
     session.detach().await;
 
     // The process is new and holds nothing, so what it is told to keep has to come again.

@@ -20,7 +20,10 @@ async fn an_exact_name_narrows_the_event() {
         })
         .await
         .unwrap();
-    let sent = alice.send_message("#general", "Shipping now").await.unwrap();
+    let sent = alice
+        .send_message("#general", "Shipping now")
+        .await
+        .unwrap();
     let expected = ("message.created".to_owned(), sent.message_id);
     assert_eq!(next("the event", &mut told).await, expected);
 }
@@ -36,7 +39,10 @@ async fn a_channel_message_is_read_off_its_envelope() {
             let tell = tell.clone();
             async move {
                 let (message, envelope) = (&event.message, &event.envelope);
-                let channel = envelope.channel.as_ref().and_then(|channel| channel.name.clone());
+                let channel = envelope
+                    .channel
+                    .as_ref()
+                    .and_then(|channel| channel.name.clone());
                 if channel.as_deref() == Some("general") {
                     let from = envelope.from.as_ref().and_then(|from| from.name.clone());
                     let _ = tell.send(format!("{} in #general: {}", from.unwrap(), message.text));
@@ -47,7 +53,10 @@ async fn a_channel_message_is_read_off_its_envelope() {
         .unwrap();
     alice.send_message("@bob", "not this one").await.unwrap();
     alice.send_message("#general", "hello").await.unwrap();
-    assert_eq!(next("the event", &mut told).await, "alice in #general: hello");
+    assert_eq!(
+        next("the event", &mut told).await,
+        "alice in #general: hello"
+    );
 }
 
 // relay.addListener('action.*', …); relay.addListener('*', (event) => console.log(event));
@@ -77,10 +86,18 @@ async fn patterns_give_the_whole_union() {
     for expected in ["message.created", "message.reacted"] {
         assert_eq!(next("the event", &mut told).await, expected);
     }
-    for expected in ["message.created", "dm.received", "delivery.created", "message.reacted"] {
+    for expected in [
+        "message.created",
+        "dm.received",
+        "delivery.created",
+        "message.reacted",
+    ] {
         assert_eq!(next("the event", &mut told_all).await, expected);
     }
-    let unknown = relay.add_listener("mesage.*", |_| async {}).await.unwrap_err();
+    let unknown = relay
+        .add_listener("mesage.*", |_| async {})
+        .await
+        .unwrap_err();
     assert!(unknown.to_string().contains("message.*"), "{unknown}");
 }
 
@@ -101,9 +118,16 @@ async fn a_predicate_on_status() {
         let session = CallbackSession::new(client.identity().clone(), |_, ctx| async move {
             Ok(delivered(ctx.id))
         });
-        let attached = client.attach(session).status(AgentStatus::Active).await.unwrap();
+        let attached = client
+            .attach(session)
+            .status(AgentStatus::Active)
+            .await
+            .unwrap();
         for status in [AgentStatus::Idle, AgentStatus::Active] {
-            attached.emit_session_event(crate::sessions::status(status)).await.unwrap();
+            attached
+                .emit_session_event(crate::sessions::status(status))
+                .await
+                .unwrap();
         }
     }
     let expected = (Some("bob".to_owned()), Some(AgentStatus::Idle));
@@ -123,7 +147,10 @@ async fn a_predicate_on_actions() {
         })
         .await
         .unwrap();
-    relay.add_listener(calls.completed(), |_| async {}).await.unwrap();
+    relay
+        .add_listener(calls.completed(), |_| async {})
+        .await
+        .unwrap();
 }
 
 // relay.on(relay.events.delivery.failed().forAgent(engineer), async (event) => {
@@ -188,7 +215,12 @@ async fn filters_combine_and_the_past_is_read_first() {
     let three = alice.send_message("#general", "three").await.unwrap();
     bob.react(three.message_id, ":+1:").await.unwrap();
     let mut last = 0;
-    for expected in ["message.created", "message.created", "message.created", "message.reacted"] {
+    for expected in [
+        "message.created",
+        "message.created",
+        "message.created",
+        "message.reacted",
+    ] {
         let (seq, name) = next("the event", &mut told).await;
         assert!(seq > last);
         last = seq;
@@ -241,7 +273,10 @@ async fn listeners_that_come_and_go_disturb_no_other() {
         .unwrap();
     let sending = async {
         for number in 0..100 {
-            alice.send_message("#general", number.to_string()).await.unwrap();
+            alice
+                .send_message("#general", number.to_string())
+                .await
+                .unwrap();
         }
     };
     let coming_and_going = async {
@@ -293,7 +328,10 @@ async fn a_slow_or_panicking_handler_misses_nothing_and_holds_up_nobody() {
         .await
         .unwrap();
     for number in 0..MESSAGES {
-        alice.send_message("#general", number.to_string()).await.unwrap();
+        alice
+            .send_message("#general", number.to_string())
+            .await
+            .unwrap();
     }
     for number in 0..MESSAGES {
         assert_eq!(next("the event", &mut told_fast).await, number.to_string());

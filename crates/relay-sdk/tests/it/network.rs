@@ -63,7 +63,10 @@ async fn no_event_is_missed_or_repeated_and_every_send_ends() {
     let sending = async {
         let mut deliveries = Vec::new();
         for number in 0..MESSAGES {
-            let sent = far_alice.send_message("@bob", number.to_string()).await.unwrap();
+            let sent = far_alice
+                .send_message("@bob", number.to_string())
+                .await
+                .unwrap();
             deliveries.push(sent.deliveries[0].delivery_id);
         }
         is_over.store(true, Ordering::SeqCst);
@@ -83,7 +86,10 @@ async fn no_event_is_missed_or_repeated_and_every_send_ends() {
     // Each was surfaced once: the process did not die, so it knows.
     let mut seen = BTreeSet::new();
     for _ in 0..MESSAGES {
-        assert!(seen.insert(next("a delivery", &mut surfaced).await.1), "surfaced twice");
+        assert!(
+            seen.insert(next("a delivery", &mut surfaced).await.1),
+            "surfaced twice"
+        );
     }
     assert!(surfaced.try_recv().is_err());
     // All events of the log, without a gap.
@@ -117,7 +123,10 @@ async fn reports_are_stored_once_and_in_order() {
     let (session, _told) = answering(&bob, |_, id| Ok(delivered(id)));
     let mut capabilities = relay_sdk::AgentSessionCapabilities::minimum();
     capabilities.events.emits.push("log".parse().unwrap());
-    let session = far_bob.attach(session.with_capabilities(capabilities)).await.unwrap();
+    let session = far_bob
+        .attach(session.with_capabilities(capabilities))
+        .await
+        .unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
     relay
         .add_listener(events::LOG, move |event| {

@@ -22,7 +22,11 @@ async fn clients_recover_by_themselves() {
         .await
         .unwrap();
     let (session, mut surfaced) = answering(&bob, |_, id| Ok(delivered(id)));
-    let session = bob.attach(session).memory(world.file("seen")).await.unwrap();
+    let session = bob
+        .attach(session)
+        .memory(world.file("seen"))
+        .await
+        .unwrap();
     let session_id = session.session_id().unwrap();
 
     let (report, mut half_way) = mpsc::unbounded_channel();
@@ -33,7 +37,10 @@ async fn clients_recover_by_themselves() {
             if number % MESSAGES == MESSAGES / 2 {
                 report.send(()).unwrap();
             }
-            let sent = sender.send_message("@bob", number.to_string()).await.unwrap();
+            let sent = sender
+                .send_message("@bob", number.to_string())
+                .await
+                .unwrap();
             deliveries.push(sent.deliveries[0].delivery_id);
         }
         deliveries
@@ -43,7 +50,9 @@ async fn clients_recover_by_themselves() {
         world.kill().await;
         world.revive().await;
     }
-    let deliveries = crate::support::soon("the last send", sending).await.unwrap();
+    let deliveries = crate::support::soon("the last send", sending)
+        .await
+        .unwrap();
     for id in deliveries {
         assert_eq!(ended(&alice, id).await.0, DeliveryState::Delivered);
     }

@@ -22,19 +22,22 @@ async fn a_stored_message_is_delivered_to_an_agent_and_to_a_session() {
     let session = carol.attach(session).await.unwrap();
     bob.create_channel("#two", None).await.unwrap();
     alice.join("#two").await.unwrap();
-    let sent = alice.send_message("#two", "for others, too").await.unwrap();
     let targets = [
         DeliveryTarget::agent(&carol),
         DeliveryTarget::Session(session.session_id().unwrap()),
     ];
     for target in targets {
+        let sent = alice.send_message("#two", "for others, too").await.unwrap();
         let input = DeliverInput {
             message: sent.message_id,
             target,
             context: DeliverContext::default(),
         };
         let receipt = relay.deliveries().deliver(input).await.unwrap();
-        assert!(matches!(receipt, MessageReceipt::Delivered(_)), "{receipt:?}");
+        assert!(
+            matches!(receipt, MessageReceipt::Delivered(_)),
+            "{receipt:?}"
+        );
         assert_eq!(next("the message", &mut told).await.0, "for others, too");
     }
 }
@@ -57,7 +60,10 @@ async fn a_failed_delivery_is_tried_again_under_its_id() {
     let id = sent.deliveries[0].delivery_id;
     assert_eq!(ended(&alice, id).await.0, DeliveryState::Failed);
     let receipt = alice.deliveries().retry(id).await.unwrap();
-    assert!(matches!(receipt, MessageReceipt::Delivered(_)), "{receipt:?}");
+    assert!(
+        matches!(receipt, MessageReceipt::Delivered(_)),
+        "{receipt:?}"
+    );
     for _ in 0..2 {
         assert_eq!(next("an attempt", &mut told).await.1, id);
     }
@@ -72,7 +78,10 @@ async fn what_waits_for_a_flush_is_flushed() {
     let (session, mut told) = answering(&bob, |_, id| Ok(delivered(id)));
     let mut capabilities = AgentSessionCapabilities::minimum();
     capabilities.delivery.modes.push(DeliveryMode::Manual);
-    let _session = bob.attach(session.with_capabilities(capabilities)).await.unwrap();
+    let _session = bob
+        .attach(session.with_capabilities(capabilities))
+        .await
+        .unwrap();
     for text in ["one", "two"] {
         let send = alice.send_message("@bob", text).mode(DeliveryMode::Manual);
         send.await.unwrap();
@@ -80,7 +89,11 @@ async fn what_waits_for_a_flush_is_flushed() {
     let input = FlushInput::all("@bob").mode(DeliveryMode::Manual);
     let receipts = relay.deliveries().flush(input).await.unwrap();
     assert_eq!(receipts.len(), 2);
-    assert!(receipts.iter().all(|receipt| matches!(receipt, MessageReceipt::Delivered(_))));
+    assert!(
+        receipts
+            .iter()
+            .all(|receipt| matches!(receipt, MessageReceipt::Delivered(_)))
+    );
     for text in ["one", "two"] {
         assert_eq!(next("the message", &mut told).await.0, text);
     }

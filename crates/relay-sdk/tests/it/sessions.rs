@@ -51,7 +51,10 @@ pub(crate) async fn ended(client: &AgentClient, id: DeliveryId) -> (DeliveryStat
 pub(crate) fn answering(
     client: &AgentClient,
     answer: impl Fn(&str, DeliveryId) -> Result<MessageReceipt, SessionError> + Send + Sync + 'static,
-) -> (CallbackSession, mpsc::UnboundedReceiver<(String, DeliveryId)>) {
+) -> (
+    CallbackSession,
+    mpsc::UnboundedReceiver<(String, DeliveryId)>,
+) {
     let (tell, told) = mpsc::unbounded_channel();
     let session = CallbackSession::new(client.identity().clone(), move |message, ctx| {
         let _ = tell.send((message.text.clone(), ctx.id));
@@ -90,7 +93,10 @@ async fn what_is_accepted_is_delivered_later_by_receipt_or_event() {
     let (session, mut told) = answering(&bob, |_, id| Ok(accepted(id)));
     let mut capabilities = AgentSessionCapabilities::minimum();
     capabilities.delivery.queue = Some(true);
-    capabilities.events.emits.push("delivery.delivered".parse().unwrap());
+    capabilities
+        .events
+        .emits
+        .push("delivery.delivered".parse().unwrap());
     let session = session.with_capabilities(capabilities);
     let session = bob.attach(session).await.unwrap();
     let (tell, mut accepted_events) = mpsc::unbounded_channel();
@@ -195,16 +201,20 @@ async fn reports_come_in_order_and_wrong_ones_are_refused_alone() {
         .unwrap();
     let id = session.session_id().unwrap();
     for number in 0..200 {
-        bob.emit_session_event(id, log(&number.to_string())).unwrap();
+        bob.emit_session_event(id, log(&number.to_string()))
+            .unwrap();
         if number == 100 {
             // Nothing becomes `starting` again.
-            bob.emit_session_event(id, status(AgentStatus::Starting)).unwrap();
+            bob.emit_session_event(id, status(AgentStatus::Starting))
+                .unwrap();
         }
     }
     for number in 0..200 {
         assert_eq!(next("a report", &mut told).await, number.to_string());
     }
-    let refused = session.emit_session_event(status(AgentStatus::Starting)).await;
+    let refused = session
+        .emit_session_event(status(AgentStatus::Starting))
+        .await;
     assert!(refused.unwrap_err().problem().is_some());
     session.emit_session_event(log("after")).await.unwrap();
     assert_eq!(next("a report", &mut told).await, "after");
@@ -218,8 +228,14 @@ async fn a_boundary_brings_what_waits_for_it() {
     let mut capabilities = AgentSessionCapabilities::minimum();
     capabilities.delivery.modes = vec![DeliveryMode::NextToolCall];
     let session = session.with_capabilities(capabilities);
-    let session = bob.attach(session).status(AgentStatus::Active).await.unwrap();
-    let sent = alice.send_message("@bob", "before you run it").mode(DeliveryMode::NextToolCall);
+    let session = bob
+        .attach(session)
+        .status(AgentStatus::Active)
+        .await
+        .unwrap();
+    let sent = alice
+        .send_message("@bob", "before you run it")
+        .mode(DeliveryMode::NextToolCall);
     let sent = sent.await.unwrap();
     let id = sent.deliveries[0].delivery_id;
     let state = alice.delivery(id).await.unwrap().state;
@@ -239,7 +255,10 @@ async fn a_session_that_can_not_be_is_refused() {
     let session = session.with_capabilities(capabilities);
     let refused = bob.attach(session).await.err().unwrap();
     assert_eq!(refused.code(), Some(ErrorCode::InvalidRequest));
-    let unknown = bob.emit_session_event("0198c0de-0000-7000-8000-000000000000".parse().unwrap(), log("x"));
+    let unknown = bob.emit_session_event(
+        "0198c0de-0000-7000-8000-000000000000".parse().unwrap(),
+        log("x"),
+    );
     assert_eq!(unknown.unwrap_err().code(), Some(ErrorCode::UnknownSession));
     // The workspace may attach an agent's session, too.
     let (session, mut told) = answering(&bob, |_, id| Ok(delivered(id)));
