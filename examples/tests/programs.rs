@@ -21,7 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 
 #[tokio::test]
 async fn the_rust_example_prints_a_conversation() {
-    let output = Command::new(env!("CARGO_BIN_EXE_sdk")).output().await.unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sdk"))
+        .output()
+        .await
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8(output.stdout).unwrap();
     let expected = [
@@ -49,7 +52,9 @@ async fn any_language_can_take_part_by_long_poll() {
         let _ = stopped.await;
     }));
 
-    let relay = Relay::create_workspace(&url, &admin_key, "demo").await.unwrap();
+    let relay = Relay::create_workspace(&url, &admin_key, "demo")
+        .await
+        .unwrap();
     let alice = relay.register("alice").await.unwrap();
     let snake = relay.register("snake").await.unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -87,8 +92,16 @@ async fn any_language_can_take_part_by_long_poll() {
         });
         settled.await.unwrap();
     }
-    let session = relay.sessions(Some("snake"), None).await.unwrap().items.remove(0);
-    relay.release_session(session.session_id, None).await.unwrap();
+    let session = relay
+        .sessions(Some("snake"), None)
+        .await
+        .unwrap()
+        .items
+        .remove(0);
+    relay
+        .release_session(session.session_id, None)
+        .await
+        .unwrap();
     assert_eq!(line().await, "released");
     assert!(python.wait().await.unwrap().success());
 }

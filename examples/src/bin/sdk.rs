@@ -54,7 +54,8 @@ async fn talk(url: &str, admin_key: &str) -> Result<()> {
         let echo = answering.clone();
         async move {
             println!("@echo gets {:?}, {}", message.text, ctx.reason);
-            echo.reply(message.message_id, message.text.to_uppercase()).await?;
+            echo.reply(message.message_id, message.text.to_uppercase())
+                .await?;
             Ok(delivered(ctx.id))
         }
     });
@@ -62,7 +63,10 @@ async fn talk(url: &str, admin_key: &str) -> Result<()> {
     let session = echo.attach(session).await?;
 
     let sent = alice.send_message("@echo", "hello").await?;
-    println!("delivered to {}", deliveries.recv().await.unwrap_or_default());
+    println!(
+        "delivered to {}",
+        deliveries.recv().await.unwrap_or_default()
+    );
     for view in alice.thread(sent.message_id, None).await?.items {
         let author = view.message.from.handle.unwrap_or_default();
         println!("{author}: {}", view.message.text);

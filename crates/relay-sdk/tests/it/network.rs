@@ -14,8 +14,9 @@ use crate::support::{Proxy, Weather, World, attentive, next, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_event_is_missed_or_repeated_and_every_send_ends() {
-    const MESSAGES: usize = 150;
+    const MESSAGES: usize = 200;
     let world = World::start().await;
+    world.unhurried().await;
     let proxy = Proxy::to(world.address).await;
     let (_, alice, bob) = world.pair().await;
     let far = Relay::with_options(&proxy.url(), &world.key, attentive()).unwrap();

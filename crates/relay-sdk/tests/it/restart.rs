@@ -12,6 +12,7 @@ async fn clients_recover_by_themselves() {
     const ROUNDS: usize = 3;
     const MESSAGES: usize = 40;
     let mut world = World::start().await;
+    world.unhurried().await;
     let (relay, alice, bob) = world.pair().await;
     let (tell, mut created) = mpsc::unbounded_channel();
     relay

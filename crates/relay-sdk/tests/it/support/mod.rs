@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relay_core::environment::Environment;
-use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use relay_core::store::sqlite::{OpenError, SqliteOptions, SqliteStore, Synchronous};
 use relay_core::{Caller, Engine};
+use relay_sdk::protocol::policy::{PolicyPatch, RunawayPolicy};
 use relay_sdk::{AgentClient, Options, Relay};
 use relay_server::{Config, ServeError, serve};
 use tempfile::TempDir;
@@ -117,7 +118,17 @@ impl World {
 
     /// Starts a server over the same data, at the same address.
     pub(crate) async fn revive(&mut self) {
-        let engine = open(&self.directory);
+        // The old store lets go of its file a moment after its engine.
+        let engine = soon("the file", async {
+            loop {
+                match try_open(&self.directory) {
+                    Ok(engine) => break engine,
+                    Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        let engine = engine.await;
         self.run(engine).await;
     }
 
@@ -137,6 +148,20 @@ impl World {
         (relay, alice, bob)
     }
 
+    /// Lets agents talk as fast as tests do; by default what comes so fast is held back for a minute.
+    pub(crate) async fn unhurried(&self) {
+        let patch = PolicyPatch {
+            sender_per_minute: Some(10_000),
+            backlog_per_turn: Some(200),
+            runaway: Some(RunawayPolicy {
+                per_minute: 10_000,
+                depth: 20,
+            }),
+            ..PolicyPatch::default()
+        };
+        self.relay().await.update_policy(&patch).await.unwrap();
+    }
+
     /// A file of this world.
     pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
@@ -144,12 +169,16 @@ impl World {
 }
 
 fn open(directory: &TempDir) -> Arc<Engine> {
+    try_open(directory).unwrap()
+}
+
+fn try_open(directory: &TempDir) -> Result<Arc<Engine>, OpenError> {
     let environment = Environment::system();
     let mut options = SqliteOptions::new(directory.path().join("relay.db"));
     // The store's own tests are about durability; these need not wait for the disk.
     options.synchronous = Synchronous::Off;
-    let store = SqliteStore::open(&options, environment.random.clone()).unwrap();
-    Arc::new(Engine::new(Arc::new(store), environment))
+    let store = SqliteStore::open(&options, environment.random.clone())?;
+    Ok(Arc::new(Engine::new(Arc::new(store), environment)))
 }
 
 /// Notices a dead connection soon.
