@@ -67,7 +67,7 @@ pub enum Choice {
     /// An event's name, `*`, or a prefix such as `message.*`.
     Pattern(String),
     /// A predicate.
-    Filter(Filter),
+    Filter(Box<Filter>),
 }
 
 impl Choice {
@@ -75,7 +75,7 @@ impl Choice {
     pub(crate) fn selector(&self) -> Result<Selector, SelectorError> {
         match self {
             Self::Pattern(pattern) => Selector::parse(pattern),
-            Self::Filter(filter) => Selector::from_filter(filter.clone()),
+            Self::Filter(filter) => Selector::from_filter((**filter).clone()),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Listen for Filter {
     type Event = LoggedEvent;
 
     fn choice(&self) -> Choice {
-        Choice::Filter(self.clone())
+        Choice::Filter(Box::new(self.clone()))
     }
 
     fn narrow(&self) -> Box<dyn Fn(LoggedEvent) -> Option<LoggedEvent> + Send> {

@@ -65,7 +65,7 @@ impl<T: Send + 'static> Listen for Predicate<T> {
     type Event = Event<T>;
 
     fn choice(&self) -> Choice {
-        Choice::Filter(self.filter.clone())
+        Choice::Filter(Box::new(self.filter.clone()))
     }
 
     fn narrow(&self) -> Box<dyn Fn(LoggedEvent) -> Option<Event<T>> + Send> {

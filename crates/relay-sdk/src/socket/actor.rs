@@ -356,7 +356,7 @@ impl Live {
 
     fn ask(&mut self, ask: Option<Ask>) {
         let request = match ask {
-            Some(Ask::Subscribe(subscribe)) => ClientRequest::Subscribe(subscribe),
+            Some(Ask::Subscribe(subscribe)) => ClientRequest::Subscribe(*subscribe),
             Some(Ask::Unsubscribe(unsubscribe)) => ClientRequest::Unsubscribe(unsubscribe),
             None => return,
         };

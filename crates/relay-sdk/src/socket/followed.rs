@@ -36,7 +36,7 @@ enum State {
 /// What is to be said to the server.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ask {
-    Subscribe(Subscribe),
+    Subscribe(Box<Subscribe>),
     Unsubscribe(Unsubscribe),
 }
 
@@ -118,14 +118,14 @@ impl Followed {
         self.subscriptions += 1;
         let (pattern, filter) = match listeners.cover() {
             Choice::Pattern(pattern) => (Some(pattern), None),
-            Choice::Filter(filter) => (None, Some(filter)),
+            Choice::Filter(filter) => (None, Some(*filter)),
         };
-        Some(Ask::Subscribe(Subscribe {
+        Some(Ask::Subscribe(Box::new(Subscribe {
             id: self.id(),
             pattern,
             filter,
             after,
-        }))
+        })))
     }
 
     fn leave(&self) -> Ask {

@@ -210,7 +210,7 @@ fn union<'a>(choices: impl Iterator<Item = &'a Choice>) -> Choice {
     for choice in choices {
         let filter = match choice {
             Choice::Pattern(pattern) => Filter::event(pattern),
-            Choice::Filter(filter) => filter.clone(),
+            Choice::Filter(filter) => (**filter).clone(),
         };
         if !filters.contains(&filter) {
             filters.push(filter);
@@ -218,18 +218,22 @@ fn union<'a>(choices: impl Iterator<Item = &'a Choice>) -> Choice {
     }
     let everything = || Choice::Pattern("*".to_owned());
     match filters.len() {
-        1 => filters.pop().map_or_else(everything, Choice::Filter),
+        1 => filters.pop().map_or_else(everything, filtered),
         _ => {
             let union = Filter {
                 or: Some(filters),
                 ..Filter::default()
             };
             match Selector::from_filter(union.clone()) {
-                Ok(_) => Choice::Filter(union),
+                Ok(_) => filtered(union),
                 Err(_) => everything(),
             }
         }
     }
+}
+
+fn filtered(filter: Filter) -> Choice {
+    Choice::Filter(Box::new(filter))
 }
 
 #[cfg(test)]
@@ -257,16 +261,16 @@ mod tests {
         let pattern = |pattern: &str| Choice::Pattern(pattern.to_owned());
         let filter = Filter::delivery_failed().for_agent("a");
         let one = union([&pattern("message.*"), &pattern("message.*")].into_iter());
-        assert_eq!(one, Choice::Filter(Filter::event("message.*")));
-        let two = union([&pattern("message.*"), &Choice::Filter(filter.clone())].into_iter());
+        assert_eq!(one, filtered(Filter::event("message.*")));
+        let two = union([&pattern("message.*"), &filtered(filter.clone())].into_iter());
         let parts = vec![Filter::event("message.*"), filter];
         let expected = Filter {
             or: Some(parts),
             ..Filter::default()
         };
-        assert_eq!(two, Choice::Filter(expected));
+        assert_eq!(two, filtered(expected));
         let many: Vec<Choice> = (0..100)
-            .map(|n| Choice::Filter(Filter::delivery_failed().for_agent(format!("a{n}"))))
+            .map(|n| filtered(Filter::delivery_failed().for_agent(format!("a{n}"))))
             .collect();
         assert_eq!(union(many.iter()), pattern("*"));
     }

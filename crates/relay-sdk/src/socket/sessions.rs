@@ -204,7 +204,7 @@ impl Sessions {
         match self.keys.get(&id) {
             Some(key) => self.tell(*key, input),
             None => {
-                tracing::debug!(session.id = %id, "something came for a session that is not here")
+                tracing::debug!(session.id = %id, "something came for a session that is not here");
             }
         }
     }
