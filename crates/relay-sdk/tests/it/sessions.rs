@@ -266,3 +266,34 @@ async fn a_session_that_can_not_be_is_refused() {
     relay.send_message("@bob", "hello").await.unwrap();
     assert_eq!(next("the message", &mut told).await.0, "hello");
 }
+
+#[tokio::test]
+async fn what_is_too_late_is_not_surfaced() {
+    let world = World::start().await;
+    let (_, alice, bob) = world.pair().await;
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let session = CallbackSession::new(bob.identity().clone(), move |message, ctx| {
+        let (tell, mut gate) = (tell.clone(), gate.clone());
+        async move {
+            let _ = tell.send(message.text);
+            gate.wait_for(|open| *open).await?;
+            Ok(delivered(ctx.id))
+        }
+    });
+    let _session = bob.attach(session).await.unwrap();
+    alice.send_message("@bob", "first").await.unwrap();
+    assert_eq!(next("the first", &mut told).await, "first");
+    // It waits behind the first one until it is of no use any more.
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let now = Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap());
+    let send = alice
+        .send_message("@bob", "too late")
+        .deadline(now.plus_millis(500));
+    let id = send.await.unwrap().deliveries[0].delivery_id;
+    let (state, why) = ended(&alice, id).await;
+    assert_eq!(state, DeliveryState::Failed, "{why:?}");
+    open.send(true).unwrap();
+    alice.send_message("@bob", "third").await.unwrap();
+    assert_eq!(next("the third", &mut told).await, "third");
+}
