@@ -255,6 +255,12 @@ impl Backlog {
         if self.left == 0 { self.mark } else { None }
     }
 
+    /// How many may be offered in this turn, where there is such a limit.
+    pub(super) fn share(&self) -> Option<usize> {
+        let limited = self.mark.is_some() && self.left > 0;
+        limited.then_some(self.left as usize)
+    }
+
     pub(super) fn offered(&mut self, position: Position) {
         if self.mark.is_some_and(|mark| position <= mark) {
             self.left = self.left.saturating_sub(1);

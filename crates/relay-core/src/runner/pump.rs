@@ -128,11 +128,12 @@ impl State {
                 desk.shelf.begin_refill(wanted);
                 self.refills += 1;
                 desk.refill = self.refills;
+                let share = live.backlog.share();
                 let query = WaitingQuery {
                     workspace_no,
                     agent,
                     wanted,
-                    limit: desk.shelf.page_rows(desk.in_flight()),
+                    limit: desk.shelf.page_rows(share, desk.in_flight()),
                 };
                 self.commands.push(Command::Refill(desk.refill, query));
                 Found::Reading
