@@ -16,7 +16,7 @@ use relay_protocol::time::Timestamp;
 use crate::caller::{Caller, hash_token};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::ingest::Ingest;
+use crate::ingest::Waiting;
 use crate::runner::Runner;
 use crate::store::{PageRequest, Store, WorkspaceRow};
 
@@ -26,7 +26,8 @@ pub struct Engine {
     pub(crate) environment: Environment,
     pub(crate) redactor: Redactor,
     pub(crate) runner: Arc<Runner>,
-    pub(crate) ingest: Ingest,
+    /// Text that sessions have reported and that waits because a secret may begin there.
+    pub(crate) waiting_text: Arc<Waiting>,
     /// The newest known state of each workspace, so that a send need not read its policy.
     workspaces: RwLock<HashMap<u32, Arc<WorkspaceRow>>>,
 }
@@ -37,7 +38,7 @@ impl Engine {
     pub fn new(store: Arc<dyn Store>, environment: Environment) -> Self {
         Self {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
-            ingest: Ingest::default(),
+            waiting_text: Arc::default(),
             store,
             environment,
             redactor: Redactor::new(),
@@ -52,7 +53,9 @@ impl Engine {
 
     /// Delivers everything that is due now; says how long nothing will be, unless something happens.
     pub fn step(&self) -> Option<Duration> {
-        self.runner.step()
+        let text = self.store_waited();
+        let wait = self.runner.step();
+        [text, wait].into_iter().flatten().min()
     }
 
     /// Delivers until the future is dropped. `sleep` waits for as long as it is told.

@@ -15,6 +15,7 @@ use crate::delivery::decide::{Moment, SessionView, open_lanes};
 use crate::delivery::history::Offer;
 use crate::delivery::lane::LaneSet;
 use crate::delivery::shelf::Shelf;
+use crate::ingest::SharedStreams;
 use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow};
 use relay_protocol::link::LinkKind;
 
@@ -26,7 +27,7 @@ pub(super) const SHELF: usize = 256;
 pub(super) const BACKLOG_PAUSE_MS: u64 = 60_000;
 
 /// Milliseconds of the monotonic clock.
-pub(super) type Mono = u64;
+pub(crate) type Mono = u64;
 
 /// One agent that has sessions.
 pub(super) struct Desk {
@@ -95,9 +96,13 @@ pub(super) struct Live {
     pub(super) addressed: BTreeMap<Position, Waiting>,
     /// The number of the reading under way, and what has moved since it began.
     pub(super) reading: Option<(u64, BTreeSet<Position>)>,
+    /// It could not be read, and has to be.
+    pub(super) unread: bool,
     /// The boundaries that it stands at and whose deliveries are still to be handed over.
     pub(super) openings: VecDeque<BoundaryKind>,
     pub(super) backlog: Backlog,
+    /// Text that it reports in pieces.
+    pub(super) streams: SharedStreams,
     /// Its entry among the timers.
     pub(super) timer: Option<Mono>,
     /// The lanes that are open at any moment; computed anew after a change.
@@ -115,8 +120,10 @@ impl Live {
             out: BTreeMap::new(),
             addressed: BTreeMap::new(),
             reading: None,
+            unread: false,
             openings: VecDeque::new(),
             backlog: Backlog::default(),
+            streams: SharedStreams::default(),
             timer: None,
             open: None,
         }

@@ -53,6 +53,9 @@ impl State {
         let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
         let current = desk.current();
         for session in sessions {
+            if self.live(session).is_some_and(|live| live.unread) {
+                self.read_addressed(session);
+            }
             self.pump_addressed(agent, session, times);
             if Some(session) == current {
                 self.pump_shelf(agent, session, times);

@@ -2,8 +2,8 @@
 //! links and harnesses that do everything they can do wrong, and a process that may die between any two
 //! writes. One seed is one run; the same seed is the same run.
 //!
-//! A failing seed prints the command that repeats it step by step. `docs/delivery.md` says what is
-//! checked.
+//! A failing seed prints the command that repeats it step by step. `scripts/sabotage` shows that deliberate
+//! bugs are noticed. `docs/delivery.md` says what is checked.
 
 mod chaos;
 mod dice;
