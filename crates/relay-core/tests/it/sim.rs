@@ -104,9 +104,22 @@ fn nothing_due_is_left(world: &World) -> Result<(), Fault> {
         if told.stand != Stand::Waiting || world.model.out.contains_key(id) {
             continue;
         }
-        let Some(session) = world.model.current(told.agent) else {
+        let sessions = match &told.only {
+            Some(only) => only.iter().copied().collect(),
+            None => Vec::from_iter(world.model.current(told.agent)),
+        };
+        // Whichever of them it was made for: it is due for all or for none.
+        let [session] = sessions[..] else {
             continue;
         };
+        if world
+            .model
+            .sessions
+            .get(&session)
+            .is_none_or(|session| session.ended)
+        {
+            continue;
+        }
         let linked = world
             .harnesses
             .iter()
@@ -124,7 +137,7 @@ fn at_the_end(world: &mut World) -> Result<(), Fault> {
     world.read_log()?;
     world.model.at_the_end()?;
     for id in &world.acknowledged {
-        if !world.model.messages.contains(id) {
+        if !world.model.messages.contains_key(id) {
             return Err(format!("{id} was acknowledged and is not in the log"));
         }
     }
@@ -144,7 +157,13 @@ fn at_the_end(world: &mut World) -> Result<(), Fault> {
 fn seeds() -> (u64, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let first = number("RELAY_SIM_FROM").unwrap_or(0);
-    let count = number("RELAY_SIM_SEEDS").unwrap_or_else(|| crate::depth::rounds(2_000));
+    let count = number("RELAY_SIM_SEEDS").unwrap_or_else(|| {
+        if crate::depth::is_full() {
+            50_000
+        } else {
+            10_000
+        }
+    });
     (first, count)
 }
 

@@ -9,16 +9,12 @@ use relay_protocol::status::AgentStatus;
 
 use super::kit::{Kind, Lab, deferred, delivered, failed, mail};
 
-/// A story with names for ids: the delivery is D, sessions are A and B, offers are counted.
+/// A story with names for ids: the delivery is D, sessions are A and B.
 fn story(lab: &Lab, id: DeliveryId, sessions: &[SessionId]) -> String {
     let delivery = lab.delivery(id);
     let mut text = delivery.story.unwrap().replace(&id.to_string(), "D");
     for (session, name) in sessions.iter().zip(["A", "B"]) {
         text = text.replace(&session.to_string(), name);
-    }
-    for (attempt, no) in delivery.attempts.unwrap().iter().zip(1..) {
-        let epoch = format!("offer {}", attempt.epoch);
-        text = text.replace(&epoch, &format!("offer {no}"));
     }
     text
 }
@@ -42,7 +38,7 @@ fn an_idle_agent() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
         now: offered to session A, no answer yet
         "#,
     );
@@ -51,7 +47,7 @@ fn an_idle_agent() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
         +1.2 s  delivered, by the session
         end: delivered
         "#,
@@ -68,7 +64,7 @@ fn a_busy_agent() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  waits: the session is active; it waits for next-tool-call
+        +0 ms  waits: the session is active; it waits for next-tool-call
         now: pending
         "#,
     );
@@ -78,7 +74,7 @@ fn a_busy_agent() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  waits: the session is active; it waits for next-tool-call
+        +0 ms  waits: the session is active; it waits for next-tool-call
         +75.0 s  offered to session A as next-tool-call: the session stands at that boundary (offer 1)
         +75.0 s  delivered, by the session
         end: delivered
@@ -103,7 +99,7 @@ fn a_silent_agent() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
         +30.0 s  offer 1 was not answered in time
         +30.0 s  waits until +31.0 s: 1 of 8 attempts are used up
         +31.0 s  waits again: its time has come
@@ -132,8 +128,8 @@ fn an_agent_that_lost_its_link() {
         &story(&lab, id, &[bob.id(), other.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session queues for itself (offer 1)
-        +0.0 s  accepted, by the session
+        +0 ms  offered to session A as on-idle: the session queues for itself (offer 1)
+        +0 ms  accepted, by the session
         now: accepted, held by session A
         "#,
     );
@@ -143,8 +139,8 @@ fn an_agent_that_lost_its_link() {
         &story(&lab, id, &[bob.id(), other.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session queues for itself (offer 1)
-        +0.0 s  accepted, by the session
+        +0 ms  offered to session A as on-idle: the session queues for itself (offer 1)
+        +0 ms  accepted, by the session
         +10 min 0 s  offer 1 ended: lease_expired
         +10 min 0 s  waits again: the session that held it was away for too long
         +10 min 0 s  offered to session B as on-idle: the session is idle (offer 2)
@@ -170,7 +166,7 @@ fn another_way() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: next-tool-call or another way, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  waits: next-tool-call is not supported, on-idle is used instead: the session is active; it waits for on-idle
+        +0 ms  waits: next-tool-call is not supported, on-idle is used instead: the session is active; it waits for on-idle
         +5.0 s  offered to session A as on-idle: next-tool-call is not supported, on-idle is used instead: the session is idle (offer 1)
         +5.0 s  delivered, by the session
         end: delivered
@@ -190,7 +186,7 @@ fn no_way() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: immediate, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  fails: the session does not support "immediate" for delivery.modes; it supports ["on-idle"]
+        +0 ms  fails: the session does not support "immediate" for delivery.modes; it supports ["on-idle"]
         end: failed; it was not seen
         "#,
     );
@@ -215,7 +211,7 @@ fn called_back() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
         +30.0 s  offer 1 ended: cancelled
         +30.0 s  cancelled: not needed any more
         +31.0 s  too late to count: delivered, by the session
@@ -237,9 +233,9 @@ fn too_late() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-15T10:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
-        +0.0 s  deferred until +30 min 0 s, by the session: busy
-        +0.0 s  waits until +30 min 0 s: the session put it off
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  deferred until +30 min 0 s, by the session: busy
+        +0 ms  waits until +30 min 0 s: the session put it off
         now: deferred until +30 min 0 s
         "#,
     );
@@ -249,9 +245,9 @@ fn too_late() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-15T10:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
-        +0.0 s  deferred until +30 min 0 s, by the session: busy
-        +0.0 s  waits until +30 min 0 s: the session put it off
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  deferred until +30 min 0 s, by the session: busy
+        +0 ms  waits until +30 min 0 s: the session put it off
         +30 min 0 s  waits again: its time has come
         +30 min 0 s  waits: the session is active; it waits for next-tool-call
         +60 min 0 s  fails: its deadline 2025-11-15T10:46:40.000Z has passed
@@ -275,8 +271,8 @@ fn tried_again() {
         &story(&lab, id, &[bob.id()]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  offered to session A as on-idle: the session is idle (offer 1)
-        +0.0 s  failed, by the session: no hands
+        +0 ms  offered to session A as on-idle: the session is idle (offer 1)
+        +0 ms  failed, by the session: no hands
         +10.0 s  waits again: retried, generation 2
         +10.0 s  offered to session A as on-idle: the session is idle (offer 2)
         +10.0 s  delivered, by the session
@@ -301,7 +297,7 @@ fn too_fast_and_read_in_the_inbox() {
         &story(&lab, id, &[]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  waits until +60.0 s: runaway_guard
+        +0 ms  waits until +60.0 s: runaway_guard
         now: deferred until +60.0 s
         "#,
     );
@@ -313,7 +309,7 @@ fn too_fast_and_read_in_the_inbox() {
         &story(&lab, id, &[]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0.0 s  waits until +60.0 s: runaway_guard
+        +0 ms  waits until +60.0 s: runaway_guard
         +60.0 s  waits again: its time has come
         +61.0 s  delivered, read in the inbox
         end: delivered

@@ -7,8 +7,8 @@ use relay_core::link::Parcel;
 use relay_core::{Error, Reach};
 use relay_protocol::api::messages::{NewAttachment, SendMessage, SendTarget};
 use relay_protocol::delivery::{DeliveryMode, Priority};
-use relay_protocol::delivery_record::{CancelDelivery, Flush};
-use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Flush};
+use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::session::{
     AtBoundary, Attach, BoundaryKind, LifecycleRequest, NumberedEvent, ReportEvents,
@@ -616,7 +616,7 @@ impl World {
         if let Ok(told) = self.model.told(id) {
             told.disturbed = true;
         }
-        match self.dice.below(5) {
+        match self.dice.below(8) {
             0 | 1 => self.spawn(format!("cancel {id}"), move |engine| async move {
                 let _ = engine
                     .cancel_delivery(&key, id, CancelDelivery::default())
@@ -628,6 +628,9 @@ impl World {
                 Outcome::Done
             }),
             3 => self.flush(),
+            4 => self.edit(),
+            5 => self.deliver_once_more(),
+            6 if self.dice.chance(40) => self.release_agent(),
             _ => {
                 let at = self.dice.below(self.agents.len() as u64) as usize;
                 let caller = self.agents[at].caller.clone();
@@ -639,6 +642,54 @@ impl World {
                 });
             }
         }
+    }
+
+    fn edit(&mut self) {
+        let ids: Vec<MessageId> = self.model.messages.keys().copied().collect();
+        let Some(&id) = self.dice.pick(&ids) else {
+            return;
+        };
+        let author = self.model.messages[&id].0;
+        let Some(author) = self.agents.iter().find(|agent| Some(agent.id) == author) else {
+            return;
+        };
+        let caller = author.caller.clone();
+        let text = format!("edited at {}", self.step_no);
+        self.spawn(format!("edit {id}"), move |engine| async move {
+            let _ = engine.edit_message(&caller, id, text).await;
+            Outcome::Done
+        });
+    }
+
+    fn deliver_once_more(&mut self) {
+        let ids: Vec<MessageId> = self.model.messages.keys().copied().collect();
+        let at = self.dice.below(self.harnesses.len() as u64) as usize;
+        let (Some(&message_id), Some(session)) = (self.dice.pick(&ids), self.harnesses[at].session)
+        else {
+            return;
+        };
+        self.model.addressing(message_id, session);
+        let body = DeliverMessage {
+            message_id,
+            agent: None,
+            session_id: Some(session),
+            context: None,
+        };
+        let key = self.key.clone();
+        let name = format!("deliver {message_id} to {session}");
+        self.spawn(name, move |engine| async move {
+            let _ = engine.deliver(&key, body).await;
+            Outcome::Done
+        });
+    }
+
+    fn release_agent(&mut self) {
+        let at = self.dice.below(self.agents.len() as u64) as usize;
+        let (key, name) = (self.key.clone(), self.agents[at].name.clone());
+        self.spawn(format!("release agent {at}"), move |engine| async move {
+            let _ = engine.release_agent(&key, &name, None).await;
+            Outcome::Done
+        });
     }
 
     fn flush(&mut self) {

@@ -12,7 +12,7 @@ use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{DeliveryMode, MessageContext, Priority};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use relay_protocol::ids::{AgentId, DeliveryId, MessageId, SessionId};
-use relay_protocol::message::AttachmentKind;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
 use relay_protocol::policy::Policy;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::status::AgentStatus;
@@ -62,6 +62,8 @@ pub(super) struct Told {
     pub(super) flushed: bool,
     /// Somebody has asked for something that takes it out of the order for a while.
     pub(super) disturbed: bool,
+    /// It was made for one of these sessions only.
+    pub(super) only: Option<BTreeSet<SessionId>>,
 }
 
 /// A session, as the log tells it.
@@ -79,7 +81,10 @@ pub(super) struct Model {
     pub(super) seq: u64,
     pub(super) deliveries: BTreeMap<DeliveryId, Told>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    pub(super) messages: BTreeSet<MessageId>,
+    /// Messages that were sent: by whom, and their newest version.
+    pub(super) messages: BTreeMap<MessageId, (Option<AgentId>, u32)>,
+    /// For which sessions messages of before were to be delivered once more.
+    addressed: BTreeMap<MessageId, BTreeSet<SessionId>>,
     /// Offers that were handed over and not settled: who has it, and which offer it is.
     pub(super) out: BTreeMap<DeliveryId, (SessionId, u64)>,
     pub(super) asked: BTreeMap<MessageId, Asked>,
@@ -105,7 +110,8 @@ impl Default for Model {
             seq: 0,
             deliveries: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            messages: BTreeSet::new(),
+            messages: BTreeMap::new(),
+            addressed: BTreeMap::new(),
             out: BTreeMap::new(),
             asked: BTreeMap::new(),
             sending: BTreeMap::new(),
@@ -131,10 +137,15 @@ impl Model {
         };
         match event {
             RelayEvent::MessageCreated(created) => {
-                let id = created.message.id;
-                self.messages.insert(id);
+                let (id, from) = (created.message.id, created.message.from.id);
+                self.messages.insert(id, (from, created.message.version));
                 if let Some(asked) = self.sending.get(&created.message.text) {
                     self.asked.insert(id, asked.clone());
+                }
+            }
+            RelayEvent::MessageUpdated(updated) => {
+                if let Some((_, version)) = self.messages.get_mut(&updated.message.id) {
+                    *version = updated.message.version;
                 }
             }
             RelayEvent::DeliveryCreated(created) => {
@@ -157,6 +168,7 @@ impl Model {
                     delivered: false,
                     last_epoch: 0,
                     disturbed: false,
+                    only: self.addressed.get(&created.message.id).cloned(),
                     flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
                 };
                 if self.deliveries.insert(created.delivery_id, told).is_some() {
@@ -295,7 +307,7 @@ impl Model {
 
     /// The deadline of a delivery in its present generation.
     pub(super) fn deadline(&self, told: &Told) -> Timestamp {
-        let asked = self.asked.get(&told.message);
+        let asked = self.asked(told);
         let first = asked
             .and_then(|asked| asked.deadline)
             .unwrap_or_else(|| told.created_at.plus_millis(self.default_deadline_ms));
@@ -305,8 +317,15 @@ impl Model {
         }
     }
 
+    /// What its send asked for. What is delivered once more asks for nothing.
+    fn asked(&self, told: &Told) -> Option<&Asked> {
+        self.asked
+            .get(&told.message)
+            .filter(|_| told.only.is_none())
+    }
+
     fn ask(&self, told: &Told) -> (Ask, Priority) {
-        let asked = self.asked.get(&told.message);
+        let asked = self.asked(told);
         let ask = Ask {
             mode: asked.and_then(|asked| asked.mode),
             allow_downgrade: asked.is_some_and(|asked| asked.allow_downgrade),
@@ -319,6 +338,11 @@ impl Model {
     /// A message with this text is about to be sent.
     pub(super) fn sending(&mut self, text: String, asked: Asked) {
         self.sending.insert(text, asked);
+    }
+
+    /// A message of before is to be delivered to one session.
+    pub(super) fn addressing(&mut self, message: MessageId, session: SessionId) {
+        self.addressed.entry(message).or_default().insert(session);
     }
 
     /// Any delivery of an agent may be let go from now on.
@@ -357,6 +381,14 @@ impl Model {
             .map(|(id, _)| *id)
     }
 
+    /// A session must be shown what a message says now, not what it said before an edit.
+    pub(super) fn shown(&self, message: &RelayMessage) -> Result<(), Fault> {
+        match self.messages.get(&message.id) {
+            Some((_, version)) if *version == message.version => Ok(()),
+            known => Err(format!("{} is shown as it was: {known:?}", message.id)),
+        }
+    }
+
     /// Holds an offer that was handed to a session against the log.
     pub(super) fn handed(
         &mut self,
@@ -385,8 +417,12 @@ impl Model {
         if self.deadline(&told) <= now {
             return fault("its deadline has passed");
         }
-        if self.current(told.agent) != Some(session) {
-            return fault("that is not the agent's current session");
+        let meant = match &told.only {
+            Some(only) => only.contains(&session),
+            None => self.current(told.agent) == Some(session),
+        };
+        if !meant {
+            return fault("it is not for that session");
         }
         let out = self.out.values().filter(|(to, _)| *to == session).count();
         if out >= policy.window as usize {
@@ -408,6 +444,16 @@ impl Model {
         moment: Moment,
         policy: &Policy,
     ) -> Option<Verdict> {
+        self.verdict_on(session, self.ask(told).0, moment, policy)
+    }
+
+    fn verdict_on(
+        &self,
+        session: SessionId,
+        ask: Ask,
+        moment: Moment,
+        policy: &Policy,
+    ) -> Option<Verdict> {
         let declared = self.declared.get(&session)?;
         let view = SessionView {
             capabilities: &declared.capabilities,
@@ -415,7 +461,7 @@ impl Model {
             status: self.sessions.get(&session)?.status,
             linked: true,
         };
-        Some(decide(&view, self.ask(told).0, policy, moment))
+        Some(decide(&view, ask, policy, moment))
     }
 
     /// Whether a session could have a delivery right now.
@@ -443,18 +489,12 @@ impl Model {
         moment: Moment,
         policy: &Policy,
     ) -> Option<Verdict> {
-        let declared = self.declared.get(&session)?;
-        let view = SessionView {
-            capabilities: &declared.capabilities,
-            safe_states: &declared.safe_states,
-            status: self.sessions.get(&session)?.status,
-            linked: true,
-        };
         let ask = Ask {
             flushed: true,
             ..self.ask(told).0
         };
-        told.flushed.then(|| decide(&view, ask, policy, moment))
+        let verdict = self.verdict_on(session, ask, moment, policy);
+        verdict.filter(|_| told.flushed)
     }
 
     fn at_its_boundary(
@@ -495,6 +535,9 @@ impl Model {
         now: Timestamp,
     ) -> Result<(), Fault> {
         // At which of these moments it was offered can't be told; one in order is enough.
+        if told.only.is_some() {
+            return Ok(());
+        }
         let possible = moments(kinds).filter(|moment| {
             let verdicts = [
                 self.verdict(session, told, *moment, policy),
@@ -533,6 +576,7 @@ impl Model {
                 && other.stand == Stand::Waiting
                 && !other.flushed
                 && !other.disturbed
+                && other.only.is_none()
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
                 && self.deadline(other) > self.latest.max(now)

@@ -379,6 +379,7 @@ impl World {
             if let Parcel::Deliver(deliver) = &carried.parcel {
                 self.say(|| format!("handed {:?} to {}", deliver.context, carried.harness));
                 let now = self.now();
+                self.model.shown(&deliver.message)?;
                 self.model.handed(
                     deliver.session_id,
                     &deliver.context,
