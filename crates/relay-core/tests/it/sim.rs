@@ -57,6 +57,9 @@ fn live(world: &mut World) -> Result<(), Fault> {
         world.everybody_works()?;
     }
     nothing_due_is_left(world)?;
+    // Everybody is idle and stays so: what comes now has to go by itself.
+    world.everybody_writes()?;
+    nothing_due_is_left(world)?;
     for _ in 0..200 {
         let wait = world.come_to_rest()?;
         not_overdue(world)?;

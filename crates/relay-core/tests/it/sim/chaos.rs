@@ -377,17 +377,31 @@ impl World {
         if self.dice.chance(120) {
             body.attachments = Some(vec![image()]);
         }
+        self.send_as(from, body);
+    }
+
+    fn send_as(&mut self, from: usize, body: SendMessage) {
         let asked = Asked {
-            mode,
+            mode: body.mode,
             allow_downgrade: body.allow_downgrade == Some(true),
             priority: body.priority.unwrap_or(Priority::Normal),
-            deadline,
+            deadline: body.deadline,
         };
         self.model.sending(body.text.clone(), asked);
         let caller = self.agents[from].caller.clone();
         self.spawn(format!("send of {from}"), move |engine| async move {
             Outcome::Sent(engine.send(&caller, body).await)
         });
+    }
+
+    /// Everybody writes to everybody, and nothing else happens.
+    pub(super) fn everybody_writes(&mut self) -> Result<(), Fault> {
+        for from in 0..self.agents.len() {
+            let target = SendTarget::Channel("general".to_owned());
+            let body = SendMessage::text(target, format!("in peace, {from}"));
+            self.send_as(from, body);
+        }
+        self.come_to_rest().map(drop)
     }
 
     fn harness_acts(&mut self) -> Result<(), Fault> {
