@@ -11,6 +11,7 @@ use relay_protocol::session_event::AgentSessionEventType;
 use relay_protocol::status::{AgentStatus, is_safe};
 
 use super::link::{LinkId, SessionLink};
+use crate::delivery::apply::ReturnCause;
 use crate::delivery::decide::{Moment, SessionView, open_lanes};
 use crate::delivery::history::Offer;
 use crate::delivery::lane::LaneSet;
@@ -89,6 +90,8 @@ pub(super) struct Live {
     pub(super) gone_since: Option<Mono>,
     /// What it accepted was taken back after its link was gone for too long.
     pub(super) lease_ended: bool,
+    /// It is no more; what was out to it goes back for this reason.
+    pub(super) ended: Option<ReturnCause>,
     /// Going offline was asked of the store.
     pub(super) going_offline: bool,
     pub(super) out: BTreeMap<Position, Out>,
@@ -116,6 +119,7 @@ impl Live {
             link: None,
             gone_since: Some(now),
             lease_ended: false,
+            ended: None,
             going_offline: false,
             out: BTreeMap::new(),
             addressed: BTreeMap::new(),
@@ -202,6 +206,9 @@ impl Live {
 
     /// When something about the session is to be looked at, if nothing happens before.
     pub(super) fn wake_at(&self, policy: &Policy) -> Option<Mono> {
+        if self.ended.is_some() {
+            return None;
+        }
         let silent = self
             .out
             .values()

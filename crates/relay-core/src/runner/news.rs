@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::desk::{Desk, Live, Mono, Out, Waiting};
+use super::desk::{Desk, Live, Mono, Waiting};
 use super::state::{State, Times};
 use crate::delivery::lane::Lane;
-use crate::store::{DeliveryMoved, DeliveryRow, Position, SendRecord, WorkspaceRow};
+use crate::store::{DeliveryMoved, DeliveryRow, Position, SendRecord, SessionNo, WorkspaceRow};
 
 /// How much message text one desk keeps at hand: this many messages, each of at most this many bytes.
 const AT_HAND: (usize, usize) = (16, 4_096);
@@ -52,12 +52,15 @@ impl State {
             moved.insert(position);
         }
         if let Some(desk) = self.desks.get_mut(&agent) {
-            settle_out(desk, position, settles, times.mono);
+            let settled = settle_out(desk, position, settles, times.mono);
             if terminal {
                 desk.unfinished = desk.unfinished.saturating_sub(1);
             }
             place(desk, row.clone());
             self.touch(agent);
+            if let Some(session) = settled {
+                self.forget_if_done(session);
+            }
         }
         self.recall_meets(&row);
     }
@@ -92,15 +95,23 @@ impl State {
     }
 }
 
-/// Takes the offer off its session that a change has settled.
-fn settle_out(desk: &mut Desk, position: Position, settles: Option<u64>, now: Mono) {
-    for live in desk.sessions.values_mut() {
-        let is_it = |out: &Out| Some(out.offer.epoch) == settles;
-        if live.out.get(&position).is_some_and(is_it) {
+/// Takes the offer off its session that a change has settled; says which session that is.
+fn settle_out(
+    desk: &mut Desk,
+    position: Position,
+    settles: Option<u64>,
+    now: Mono,
+) -> Option<SessionNo> {
+    let epoch = settles?;
+    for (session, live) in &mut desk.sessions {
+        let out = live.out.get(&position);
+        if out.is_some_and(|out| out.offer.epoch == epoch) {
             live.out.remove(&position);
             live.settled(now);
+            return Some(*session);
         }
     }
+    None
 }
 
 /// Puts a changed delivery where it belongs.

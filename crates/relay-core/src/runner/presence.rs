@@ -13,7 +13,7 @@ use crate::store::{SessionNo, SessionRow, SessionTurn};
 impl State {
     pub(super) fn session_changed(&mut self, row: Arc<SessionRow>, times: Times) {
         if row.status.is_terminal() {
-            return self.session_ended(&row);
+            return self.session_ended(row);
         }
         let (agent, no) = (row.agent, row.no);
         self.sessions.insert(no, agent);
@@ -49,28 +49,42 @@ impl State {
         }
     }
 
-    fn session_ended(&mut self, row: &SessionRow) {
+    /// A session is no more. It stays in mind until what was out to it is settled.
+    fn session_ended(&mut self, row: Arc<SessionRow>) {
+        let (no, id) = (row.no, row.id);
         let cause = match row.status {
             AgentStatus::Failed => ReturnCause::SessionFailed,
             _ => ReturnCause::SessionReleased,
         };
-        self.give_back(row.no, cause);
-        self.controls_of_lost(row.no);
-        self.by_id.remove(&row.id);
-        let Some(agent) = self.sessions.remove(&row.no) else {
+        self.give_back(no, cause);
+        self.controls_of_lost(no);
+        self.by_id.remove(&id);
+        let Some(live) = self.live_mut(no) else {
+            return;
+        };
+        live.update(row);
+        live.ended = Some(cause);
+        live.openings.clear();
+        if let Some((_, link)) = live.link.take() {
+            self.commands.push(Command::Close(link, CloseReason::Ended));
+        }
+        self.schedule(no);
+        self.forget_if_done(no);
+    }
+
+    /// Forgets a session that has ended once nothing is out to it any more.
+    pub(super) fn forget_if_done(&mut self, session: SessionNo) {
+        let done = |live: &Live| live.ended.is_some() && live.out.is_empty();
+        if !self.live(session).is_some_and(done) {
+            return;
+        }
+        let Some(agent) = self.sessions.remove(&session) else {
             return;
         };
         let Some(desk) = self.desks.get_mut(&agent) else {
             return;
         };
-        if let Some(live) = desk.sessions.remove(&row.no) {
-            if let Some((_, link)) = live.link {
-                self.commands.push(Command::Close(link, CloseReason::Ended));
-            }
-            if let Some(at) = live.timer {
-                self.timers.remove(&(at, Timer::Session(row.no)));
-            }
-        }
+        desk.sessions.remove(&session);
         if desk.sessions.is_empty() {
             self.desks.remove(&agent);
         } else {
@@ -138,9 +152,15 @@ impl State {
 
     /// Closes the link that a session has, because it comes back over another one, or without any.
     pub(super) fn supersede(&mut self, session: SessionNo, times: Times) {
-        let live = self.live_mut(session);
-        let Some((id, link)) = live.and_then(|live| live.link.clone()) else {
-            return self.give_back(session, ReturnCause::LinkLost);
+        let Some(live) = self.live_mut(session) else {
+            return;
+        };
+        let Some((id, link)) = live.link.clone() else {
+            // It is on its way back: its time begins anew, also for what it is about to be told to keep.
+            live.gone_since = Some(times.mono);
+            live.lease_ended = false;
+            self.give_back(session, ReturnCause::LinkLost);
+            return self.schedule(session);
         };
         self.commands
             .push(Command::Close(link, CloseReason::Superseded));

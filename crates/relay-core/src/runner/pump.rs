@@ -53,7 +53,15 @@ impl State {
         let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
         let current = desk.current();
         for session in sessions {
-            if self.live(session).is_some_and(|live| live.unread) {
+            let Some(live) = self.live(session) else {
+                continue;
+            };
+            if let Some(cause) = live.ended {
+                // Only what could not be stored before.
+                self.give_back(session, cause);
+                continue;
+            }
+            if live.unread {
                 self.read_addressed(session);
             }
             self.pump_addressed(agent, session, times);

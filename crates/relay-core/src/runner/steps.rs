@@ -127,6 +127,7 @@ impl State {
         let sessions: Vec<SessionNo> = self.desks[&agent].sessions.keys().copied().collect();
         for session in sessions {
             self.schedule(session);
+            self.forget_if_done(session);
         }
     }
 

@@ -19,7 +19,7 @@ use relay_protocol::status::AgentStatus;
 
 use super::gate::Fate;
 use super::harness::{SimLink, Temper, Up, delivered, failed, receipt};
-use super::model::{Asked, Declared, Fault, Stand};
+use super::model::{Asked, Declared, Fault, Line, Stand};
 use super::world::{InAir, Outcome, World};
 
 /// One thing that can happen.
@@ -83,6 +83,7 @@ impl World {
                     let by = *self.dice.pick(&[-60_000, -2_000, 2_000, 60_000]).unwrap();
                     self.say(|| format!("the wall clock is set by {by} ms"));
                     self.clock.set_by(by);
+                    self.model.clock_was_set = true;
                 }
                 Ok(())
             }
@@ -224,7 +225,11 @@ impl World {
                     },
                 );
                 match &mut harness.link {
-                    Some((link, id)) if link.line == line => *id = link_id,
+                    Some((link, id)) if link.line == line => {
+                        *id = link_id;
+                        let now = relay_core::environment::Clock::now(&*self.clock);
+                        self.model.links.insert(session, Line::Up(now));
+                    }
                     // The link broke before the answer came.
                     _ => {
                         if let Some(id) = link_id {
@@ -476,12 +481,17 @@ impl World {
         self.say(|| format!("the link of {at} breaks"));
         if let Some(session) = session {
             self.engine().link_lost(session, id);
+            let now = self.now();
+            self.model.links.insert(session, Line::Down(now));
         }
     }
 
     pub(super) fn attach(&mut self, at: usize) {
         let wire = self.wire.clone();
         let harness = &mut self.harnesses[at];
+        if let Some(session) = harness.session {
+            self.model.links.remove(&session);
+        }
         harness.attaching = true;
         harness.lines += 1;
         let line = harness.lines;

@@ -99,6 +99,17 @@ pub(super) struct Model {
     pub(super) latest: Timestamp,
     /// Flushes under way, by agent.
     flushing: BTreeMap<AgentId, u32>,
+    /// Sessions whose link is known to be up or down, and since when.
+    pub(super) links: BTreeMap<SessionId, Line>,
+    /// Times of the wall clock can't be compared any more.
+    pub(super) clock_was_set: bool,
+}
+
+/// Whether a session's link is up, and since when it is or isn't.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line {
+    Up(Timestamp),
+    Down(Timestamp),
 }
 
 /// Something that must not be.
@@ -121,6 +132,8 @@ impl Default for Model {
             late_receipts: 0,
             latest: Timestamp::from_millis(0),
             flushing: BTreeMap::new(),
+            links: BTreeMap::new(),
+            clock_was_set: false,
         }
     }
 }
@@ -183,13 +196,13 @@ impl Model {
                 self.moves(event.delivery_id, Stand::Ended("delivered"), logged.at)?;
                 self.told(event.delivery_id)?.delivered = true;
             }
-            RelayEvent::DeliveryDeferred(event) => self.deferred(
-                event.delivery_id,
-                event.available_at,
-                event.reason.as_deref(),
-                logged.at,
-            )?,
+            RelayEvent::DeliveryDeferred(event) => {
+                let reason = event.reason.as_deref();
+                self.fits_link(event.session_id, reason, logged.at)?;
+                self.deferred(event.delivery_id, event.available_at, reason, logged.at)?;
+            }
             RelayEvent::DeliveryFailed(event) if event.terminal == Some(true) => {
+                self.fits_link(event.session_id, Some(&event.reason), logged.at)?;
                 self.moves(event.delivery_id, Stand::Ended("failed"), logged.at)?;
                 if event.surfaced.is_none() {
                     return Err(format!("{} failed without `surfaced`", event.delivery_id));
@@ -199,6 +212,7 @@ impl Model {
                 let next = event
                     .next_attempt_at
                     .ok_or("an attempt without a next one")?;
+                self.fits_link(event.session_id, Some(&event.reason), logged.at)?;
                 self.moves(event.delivery_id, Stand::Resting(next), logged.at)?;
             }
             RelayEvent::DeliveryCancelled(event) => {
@@ -276,6 +290,27 @@ impl Model {
             told.ended_at = Some(at);
         }
         told.stand = to;
+        Ok(())
+    }
+
+    /// A session that has a link keeps what it accepted; one that has none can't be silent.
+    fn fits_link(
+        &self,
+        session: Option<SessionId>,
+        reason: Option<&str>,
+        at: Timestamp,
+    ) -> Result<(), Fault> {
+        let line = session.and_then(|session| self.links.get(&session));
+        let wrong = match (line, reason) {
+            (Some(Line::Up(since)), Some("lease_expired")) => *since < at,
+            (Some(Line::Down(since)), Some(reason)) if reason.ends_with("no_receipt") => {
+                *since < at
+            }
+            _ => false,
+        };
+        if wrong && !self.clock_was_set {
+            return Err(format!("{reason:?} of a session whose link is {line:?}"));
+        }
         Ok(())
     }
 
@@ -364,6 +399,7 @@ impl Model {
     pub(super) fn crashed(&mut self) {
         self.out.clear();
         self.flushing.clear();
+        self.links.clear();
     }
 
     /// The session that an agent's deliveries must go to.
