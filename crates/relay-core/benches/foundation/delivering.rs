@@ -17,13 +17,20 @@ use crate::Effort;
 /// The first argument of a process that measures one figure for another one.
 pub(crate) const CHILD: &str = "--child";
 
-/// Prints all figures.
-pub(crate) fn run(out: &mut impl Write, effort: Effort) {
-    settling::run(out, effort);
-    silence::run(out, effort);
-    boundaries::run(out, effort);
-    waiting::run(out, effort);
-    idle::run(out, effort);
+/// Prints the figures that are wanted.
+pub(crate) fn run<W: Write>(out: &mut W, effort: Effort, wanted: impl Fn(&str) -> bool) {
+    let parts: [(&str, fn(&mut W, Effort)); 5] = [
+        ("settling", settling::run),
+        ("silence", silence::run),
+        ("boundaries", boundaries::run),
+        ("waiting", waiting::run),
+        ("idle", idle::run),
+    ];
+    for (name, run) in parts {
+        if wanted(name) {
+            run(out, effort);
+        }
+    }
 }
 
 /// Measures what the arguments name and prints the values.

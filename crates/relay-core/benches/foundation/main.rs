@@ -1,8 +1,8 @@
 //! What durable messaging costs in process, beside the same rows written by hand in the same run.
 //!
 //! `cargo bench -p relay-core --bench foundation` runs all of it; names of parts as arguments
-//! (`sends`, `deliveries`, `delivery`, `redaction`, `growth`) run those; `--quick` makes the rounds short.
-//! Figures: `docs/benchmarks.md`.
+//! (`sends`, `deliveries`, `delivery`, `redaction`, `growth`, and those of `delivery`: `settling`, `silence`,
+//! `boundaries`, `waiting`, `idle`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,9 +67,7 @@ fn main() {
     if wanted("deliveries") {
         deliveries::run(out, effort);
     }
-    if wanted("delivery") {
-        delivering::run(out, effort);
-    }
+    delivering::run(out, effort, |part| wanted("delivery") || wanted(part));
     if wanted("redaction") {
         redaction::run(out, effort);
     }
