@@ -73,11 +73,15 @@ impl Rounds {
     /// Prints a row of a table: rate, its range, p50, p99, CPU, the writer's CPU.
     pub(crate) fn print(&self, out: &mut impl Write, name: impl std::fmt::Display) {
         let (least, most) = range(&self.rate);
-        let [rate, p50, p99, cpu, writer] =
-            [&self.rate, &self.p50, &self.p99, &self.cpu, &self.writer].map(|all| median(all));
+        let [rate, cpu, writer] = [&self.rate, &self.cpu, &self.writer].map(|all| median(all));
+        let [p50, p99] = [&self.p50, &self.p99].map(|all| match median(all) {
+            // Nobody waited.
+            0.0 => "-".to_owned(),
+            millis => format!("{millis:.2}"),
+        });
         writeln!(
             out,
-            "| {name} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} | {writer:.1} |"
+            "| {name} | {rate:.0} | {least:.0}-{most:.0} | {p50} | {p99} | {cpu:.1} | {writer:.1} |"
         )
         .unwrap();
     }
