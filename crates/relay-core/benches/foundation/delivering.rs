@@ -51,7 +51,12 @@ fn in_child(arguments: &[&str]) -> Vec<f64> {
     let mut command = std::process::Command::new(program);
     command.arg(CHILD).args(arguments);
     let output = command.stderr(std::process::Stdio::inherit()).output();
-    let printed = String::from_utf8(output.unwrap().stdout).unwrap();
+    let output = output.unwrap();
+    assert!(
+        output.status.success(),
+        "{arguments:?} could not be measured"
+    );
+    let printed = String::from_utf8(output.stdout).unwrap();
     let values = printed.split_whitespace();
     values.map(|value| value.parse().unwrap()).collect()
 }
