@@ -17,9 +17,12 @@ use crate::Effort;
 /// The first argument of a process that measures one figure for another one.
 pub(crate) const CHILD: &str = "--child";
 
+/// Measures something and prints it.
+type Part<W> = fn(&mut W, Effort);
+
 /// Prints the figures that are wanted.
 pub(crate) fn run<W: Write>(out: &mut W, effort: Effort, wanted: impl Fn(&str) -> bool) {
-    let parts: [(&str, fn(&mut W, Effort)); 5] = [
+    let parts: [(&str, Part<W>); 5] = [
         ("settling", settling::run),
         ("silence", silence::run),
         ("boundaries", boundaries::run),
@@ -34,7 +37,7 @@ pub(crate) fn run<W: Write>(out: &mut W, effort: Effort, wanted: impl Fn(&str) -
 }
 
 /// Measures what the arguments name and prints the values.
-pub(crate) fn child(arguments: &[String]) {
+pub(crate) fn child(out: &mut impl Write, arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let values = match arguments.as_slice() {
         ["waiting", whose, depth] => waiting::measure(whose, depth.parse().unwrap()),
@@ -42,7 +45,7 @@ pub(crate) fn child(arguments: &[String]) {
         other => unreachable!("nothing is measured by {other:?}"),
     };
     let values: Vec<String> = values.iter().map(f64::to_string).collect();
-    writeln!(std::io::stdout(), "{}", values.join(" ")).unwrap();
+    writeln!(out, "{}", values.join(" ")).unwrap();
 }
 
 /// Has another process measure something.

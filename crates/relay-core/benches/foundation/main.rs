@@ -38,7 +38,7 @@ fn main() {
     if let [first, figure @ ..] = arguments.as_slice()
         && first == delivering::CHILD
     {
-        return delivering::child(figure);
+        return delivering::child(&mut std::io::stdout().lock(), figure);
     }
     let effort = if arguments.iter().any(|argument| argument == "--quick") {
         Effort {
