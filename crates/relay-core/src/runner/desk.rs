@@ -110,6 +110,8 @@ pub(super) struct Live {
     pub(super) timer: Option<Mono>,
     /// The lanes that are open at any moment; computed anew after a change.
     open: Option<LaneSet>,
+    /// The same for the moment that was asked for last.
+    open_at: Option<(Moment, LaneSet)>,
 }
 
 impl Live {
@@ -130,6 +132,7 @@ impl Live {
             streams: SharedStreams::default(),
             timer: None,
             open: None,
+            open_at: None,
         }
     }
 
@@ -145,15 +148,22 @@ impl Live {
 
     /// The lanes from which something can be done at this moment.
     pub(super) fn open_lanes(&mut self, policy: &Policy, moment: Moment) -> LaneSet {
-        match (moment, self.open) {
-            (Moment::Now, Some(lanes)) => lanes,
-            (Moment::Now, None) => {
-                let lanes = open_lanes(&self.view(), policy, moment);
-                self.open = Some(lanes);
-                lanes
-            }
-            (Moment::Asked | Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
+        let known = match moment {
+            Moment::Now => self.open,
+            _ => self
+                .open_at
+                .filter(|(of, _)| *of == moment)
+                .map(|(_, lanes)| lanes),
+        };
+        if let Some(lanes) = known {
+            return lanes;
         }
+        let lanes = open_lanes(&self.view(), policy, moment);
+        match moment {
+            Moment::Now => self.open = Some(lanes),
+            _ => self.open_at = Some((moment, lanes)),
+        }
+        lanes
     }
 
     /// The moment at which it stands.
@@ -167,6 +177,7 @@ impl Live {
     /// Something that decisions depend on has changed.
     pub(super) fn changed(&mut self) {
         self.open = None;
+        self.open_at = None;
     }
 
     pub(super) fn is_safe(&self) -> bool {
