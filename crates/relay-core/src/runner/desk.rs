@@ -75,6 +75,8 @@ impl Waiting {
 pub(super) struct Out {
     pub(super) waiting: Waiting,
     pub(super) offer: Offer,
+    /// The link that it went over; a session may also have taken it along.
+    pub(super) over: Option<LinkId>,
     pub(super) since: Mono,
     /// A change that settles it is under way.
     pub(super) settling: bool,
@@ -134,6 +136,10 @@ impl Live {
             open: None,
             open_at: None,
         }
+    }
+
+    pub(super) fn link_id(&self) -> Option<LinkId> {
+        self.link.as_ref().map(|(id, _)| *id)
     }
 
     /// The session as decisions see it.

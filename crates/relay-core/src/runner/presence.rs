@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::status::AgentStatus;
 
-use super::desk::{Desk, Live};
+use super::desk::{Desk, Live, Out};
 use super::link::{CloseReason, LinkId, SessionLink};
 use super::state::{Advancing, Command, State, Timer, Times};
 use crate::delivery::apply::{Recall, ReturnCause, Step};
@@ -94,13 +94,31 @@ impl State {
 
     /// Everything that is out to a session waits again.
     pub(super) fn give_back(&mut self, session: SessionNo, cause: ReturnCause) {
+        self.give_back_some(session, cause, |_| true);
+    }
+
+    /// What went over a link that the session has no more waits again. Most of it did when the link broke;
+    /// left are offers that were about to be settled then, and were not.
+    pub(super) fn give_back_strays(&mut self, session: SessionNo) {
+        let link = self.live(session).and_then(Live::link_id);
+        self.give_back_some(session, ReturnCause::LinkLost, |out| {
+            out.over.is_some() && out.over != link
+        });
+    }
+
+    fn give_back_some(
+        &mut self,
+        session: SessionNo,
+        cause: ReturnCause,
+        which: impl Fn(&Out) -> bool,
+    ) {
         let Some(live) = self.live_mut(session) else {
             return;
         };
         let agent = live.row.agent;
         let mut returned = Vec::new();
         for (position, out) in &mut live.out {
-            if !out.settling {
+            if !out.settling && which(out) {
                 out.settling = true;
                 let decisions = std::mem::take(&mut out.waiting.decisions);
                 returned.push((*position, out.offer.clone(), decisions));

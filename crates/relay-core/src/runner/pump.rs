@@ -64,6 +64,7 @@ impl State {
             if live.unread {
                 self.read_addressed(session);
             }
+            self.give_back_strays(session);
             self.pump_addressed(agent, session, times);
             if Some(session) == current {
                 self.pump_shelf(agent, session, times);
@@ -295,6 +296,7 @@ impl State {
             offered_at: times.now,
             live: live.link.is_some() && live.row.link != LinkKind::None,
         };
+        let over = live.link_id().filter(|_| offer.live);
         let lines_for_images = waiting.row.image && !takes_images(live);
         let position = waiting.row.position;
         live.backlog.offered(position);
@@ -311,6 +313,7 @@ impl State {
             Out {
                 waiting,
                 offer,
+                over,
                 since: times.mono,
                 settling: false,
                 recalled: false,
