@@ -255,6 +255,8 @@ impl World {
     ) -> Result<(), Fault> {
         let Ok(due) = result else { return Ok(()) };
         let now = self.now();
+        // What it takes along does not depend on its link.
+        self.model.links.remove(&session);
         for due in due.deliveries {
             self.say(|| format!("taken along {:?} by {at}", due.context));
             self.model
