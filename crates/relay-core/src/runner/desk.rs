@@ -84,6 +84,23 @@ pub(super) struct Out {
     pub(super) recalled: bool,
 }
 
+impl Out {
+    /// Whether it went over a link that its session, which has this one, has no more.
+    pub(super) fn is_stray(&self, link: Option<LinkId>) -> bool {
+        self.over.is_some() && self.over != link
+    }
+
+    /// Whether silence ends it, sooner or later.
+    fn is_awaited(&self, link: Option<LinkId>) -> bool {
+        !self.settling && !self.recalled && !self.is_stray(link)
+    }
+
+    /// Whether it was met with silence for so long.
+    pub(super) fn is_unanswered(&self, link: Option<LinkId>, timeout: Mono, now: Mono) -> bool {
+        self.is_awaited(link) && self.since + timeout <= now
+    }
+}
+
 /// A session that has not ended.
 pub(super) struct Live {
     pub(super) row: Arc<SessionRow>,
@@ -226,10 +243,11 @@ impl Live {
         if self.ended.is_some() {
             return None;
         }
+        let link = self.link_id();
         let silent = self
             .out
             .values()
-            .filter(|out| !out.settling && !out.recalled)
+            .filter(|out| out.is_awaited(link))
             .map(|out| out.since + policy.offer_timeout_ms)
             .min();
         let offline = self

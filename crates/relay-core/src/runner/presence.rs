@@ -101,9 +101,7 @@ impl State {
     /// left are offers that were about to be settled then, and were not.
     pub(super) fn give_back_strays(&mut self, session: SessionNo) {
         let link = self.live(session).and_then(Live::link_id);
-        self.give_back_some(session, ReturnCause::LinkLost, |out| {
-            out.over.is_some() && out.over != link
-        });
+        self.give_back_some(session, ReturnCause::LinkLost, |out| out.is_stray(link));
     }
 
     fn give_back_some(
@@ -259,8 +257,9 @@ impl State {
         live.timer = None;
         let agent = live.row.agent;
         let mut silent = Vec::new();
+        let link = live.link_id();
         for (position, out) in &mut live.out {
-            if !out.settling && !out.recalled && out.since + timeout <= times.mono {
+            if out.is_unanswered(link, timeout, times.mono) {
                 out.settling = true;
                 let decisions = std::mem::take(&mut out.waiting.decisions);
                 silent.push((*position, out.offer.clone(), decisions));
