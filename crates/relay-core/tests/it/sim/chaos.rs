@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use relay_core::link::Parcel;
 use relay_core::{Error, Reach};
 use relay_protocol::api::messages::{NewAttachment, SendMessage, SendTarget};
-use relay_protocol::delivery::{DeliveryMode, Priority};
+use relay_protocol::delivery::{DeliveryMode, MessageReceipt, Priority};
 use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Flush};
 use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::message::AttachmentKind;
@@ -20,7 +20,7 @@ use relay_protocol::status::AgentStatus;
 use super::gate::Fate;
 use super::harness::{SimLink, Temper, Up, delivered, failed, receipt};
 use super::model::{Asked, Declared, Fault, Line, Stand};
-use super::world::{InAir, Outcome, World};
+use super::world::{InAir, Outcome, Said, World};
 
 /// One thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +161,12 @@ impl World {
                 self.due_taken(at, session, kind, result)?;
             }
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
-            Outcome::Receipt(id, says_delivered, Ok(stored)) => {
+            Outcome::Receipt(id, says, Ok(stored)) => {
+                if says.outdated && !stored.late {
+                    return Err(format!("{id}: a receipt for an older offer was taken"));
+                }
                 let told = self.model.told(id)?;
+                let says_delivered = says.delivered;
                 if says_delivered && !stored.late && !told.delivered {
                     return Err(format!(
                         "{id}: a receipt `delivered` was taken and is not logged"
@@ -334,15 +338,16 @@ impl World {
             Up::Receipt(frame) => {
                 let via = self.dice.chance(800).then_some(session);
                 let id = frame.delivery_id;
-                let says_delivered = matches!(
-                    frame.receipt,
-                    relay_protocol::delivery::MessageReceipt::Delivered(_)
-                );
+                let newest = self.model.deliveries.get(&id).map(|told| told.last_epoch);
+                let says = Said {
+                    delivered: matches!(frame.receipt, MessageReceipt::Delivered(_)),
+                    outdated: frame.epoch.is_some_and(|epoch| Some(epoch) < newest),
+                };
                 self.spawn(
                     format!("receipt of {at} for {id}"),
                     move |engine| async move {
                         let result = engine.receipt(&caller, via, frame).await;
-                        Outcome::Receipt(id, says_delivered, result)
+                        Outcome::Receipt(id, says, result)
                     },
                 );
             }

@@ -78,9 +78,16 @@ pub(super) enum Outcome {
     AtBoundary(usize),
     Due(usize, SessionId, BoundaryKind, EngineResult<DueDeliveries>),
     Sent(EngineResult<MessageSent>),
-    Receipt(DeliveryId, bool, EngineResult<relay_core::ReceiptStored>),
+    Receipt(DeliveryId, Said, EngineResult<relay_core::ReceiptStored>),
     Flushed(AgentId),
     Done,
+}
+
+/// What a receipt says.
+pub(super) struct Said {
+    pub(super) delivered: bool,
+    /// It answers an offer that another one has followed.
+    pub(super) outdated: bool,
 }
 
 /// A frame in the air.
