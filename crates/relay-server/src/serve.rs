@@ -56,7 +56,10 @@ pub(crate) struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// Serves until `shutdown` is ready and everything has ended. Drives the engine meanwhile.
+/// Serves until `shutdown` is ready and everything has ended.
+///
+/// Starts the engine, which nobody may have done before, and drives it meanwhile. When this returns nothing
+/// of the server holds the engine any more.
 pub async fn serve(
     listener: TcpListener,
     engine: Arc<Engine>,
@@ -90,7 +93,6 @@ pub async fn serve(
     };
     drop(listener);
     server.drain(drain_timeout).await;
-    // Once this returns, nothing of the server holds the engine any more.
     end(&mut driven).await;
     end(&mut collecting).await;
     outcome
