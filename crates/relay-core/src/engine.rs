@@ -18,7 +18,7 @@ use crate::caller::{Caller, hash_token};
 use crate::callers::Callers;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::ingest::Ingest;
+use crate::ingest::Waiting;
 use crate::runner::Runner;
 use crate::store::chain::Hash;
 use crate::store::{PageRequest, Store, WorkspaceRow};
@@ -29,8 +29,9 @@ pub struct Engine {
     pub(crate) environment: Environment,
     pub(crate) redactor: Redactor,
     pub(crate) runner: Arc<Runner>,
-    pub(crate) ingest: Ingest,
     pub(crate) callers: Arc<Callers>,
+    /// Text that sessions have reported and that waits because a secret may begin there.
+    pub(crate) waiting_text: Arc<Waiting>,
     /// The newest known state of each workspace, so that a send need not read its policy.
     workspaces: RwLock<HashMap<u32, Arc<WorkspaceRow>>>,
 }
@@ -41,8 +42,8 @@ impl Engine {
     pub fn new(store: Arc<dyn Store>, environment: Environment) -> Self {
         Self {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
-            ingest: Ingest::default(),
             callers: Arc::default(),
+            waiting_text: Arc::default(),
             store,
             environment,
             redactor: Redactor::new(),
@@ -57,7 +58,9 @@ impl Engine {
 
     /// Delivers everything that is due now; says how long nothing will be, unless something happens.
     pub fn step(&self) -> Option<Duration> {
-        self.runner.step()
+        let text = self.store_waited();
+        let wait = self.runner.step();
+        [text, wait].into_iter().flatten().min()
     }
 
     /// Starts, and delivers until the future is dropped. `sleep` waits for as long as it is told.

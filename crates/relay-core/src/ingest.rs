@@ -4,15 +4,17 @@
 //! comes in pieces (terminal, transcript, output of tools) goes through a stream per session and kind,
 //! which holds the end of a piece back while it may be the beginning of a secret.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+mod streams;
+
+use std::time::Duration;
 
 use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt,
 };
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::limits::EVENTS_PER_BATCH;
-use relay_protocol::redact::{Redactor, Stream};
+use relay_protocol::negotiation::check_emits;
+use relay_protocol::redact::Redactor;
 use relay_protocol::session::{Acked, BoundaryKind, NumberedEvent, ReportEvents};
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::wire;
@@ -23,25 +25,10 @@ use crate::error::{Error, Result, StorageError};
 use crate::runner::Settling;
 use crate::store::{NumberedReport, Report, ReportKind, SessionNo, SessionRow};
 
-/// The streams of one session, by kind. Held while one report is stored, which keeps them in order.
-type Streams = Arc<tokio::sync::Mutex<HashMap<String, Stream>>>;
+pub(crate) use self::streams::{SharedStreams, Streams, Waiting};
 
-/// The streams of all sessions that have reported text in pieces.
-#[derive(Default)]
-pub(crate) struct Ingest(Mutex<HashMap<SessionNo, Streams>>);
-
-impl Ingest {
-    fn streams(&self, session: SessionNo) -> Streams {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(session).or_default().clone()
-    }
-
-    /// Forgets a session that has ended.
-    fn forget(&self, session: SessionNo) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(&session);
-    }
-}
+/// How long it is until the ends of texts are stored that could not be.
+const AGAIN_AFTER_MS: u64 = 1_000;
 
 impl Engine {
     /// Stores what a session reports, all of it or nothing. Repeats are dropped; a gap is refused.
@@ -55,9 +42,9 @@ impl Engine {
         let events = body.into_events();
         within("events", EVENTS_PER_BATCH, events.len())?;
         self.runner.heard_of(row.no);
-        let streams = self.ingest.streams(row.no);
-        let mut streams = streams.lock_owned().await;
-        let mut after = streams.clone();
+        let streams = self.runner.streams(row.no);
+        let mut held = streams.clone().lock_owned().await;
+        let mut after = held.clone();
         let boundary = opens_tool_boundary(&events);
         let mut settling = Vec::new();
         let mut reports = Vec::with_capacity(events.len());
@@ -66,20 +53,21 @@ impl Engine {
             .session(session)
             .map_or(row.acked, |row| row.acked);
         for NumberedEvent { n, event } in events {
-            let report = if n <= acked {
-                // Stored before; its text must not enter the streams again.
-                ReportKind::Observation(None)
-            } else {
-                self.classify(caller, &row, event.0, &mut after, &mut settling)?
+            // What was stored before must not enter the streams again.
+            let report = match n <= acked {
+                true => NumberedReport::repeat(n),
+                false => self.classify(caller, &row, (n, event.0), &mut after, &mut settling)?,
             };
-            reports.push(NumberedReport { n, report });
+            reports.push(report);
         }
         let (tell, told) = tokio::sync::oneshot::channel();
         let runner = self.runner.clone();
+        let waiting = self.waiting_text.clone();
         let session_no = row.no;
         let report = Report {
             session: row.no,
             at: self.now(),
+            tails: Vec::new(),
             events: reports,
             jitter: self.bits() as u64,
         };
@@ -88,59 +76,91 @@ impl Engine {
                 settling.finish(result.is_ok());
             }
             if result.is_ok() {
-                *streams = after;
+                *held = after;
+                if let Some(at) = held.next_due().filter(|_| !held.queued) {
+                    held.queued = true;
+                    waiting.put(at, session_no, streams);
+                    runner.ring();
+                }
                 if boundary {
                     runner.open(session_no, BoundaryKind::NextToolCall);
                 }
             }
-            drop(streams);
+            drop(held);
             let _ = tell.send(result);
         });
         let reported = told.await.unwrap_or(Err(StorageError::Closed.into()))?;
-        if self.runner.session(session).is_none() {
-            self.ingest.forget(row.no);
-        }
         Ok(Acked {
             acked: reported.acked,
         })
+    }
+
+    /// Stores what streams have held back for long enough; says how long nothing will have been.
+    pub(crate) fn store_waited(&self) -> Option<Duration> {
+        let now = self.runner.mono();
+        while let Some((session, streams)) = self.waiting_text.take(now) {
+            self.store_tails(session, streams, now);
+        }
+        let next = self.waiting_text.next_due();
+        next.map(|at| Duration::from_millis(at.saturating_sub(now)))
+    }
+
+    fn store_tails(&self, session: SessionNo, streams: SharedStreams, now: u64) {
+        let waiting = self.waiting_text.clone();
+        // While a report is on its way to the store, its end is not known.
+        let Ok(mut held) = streams.clone().try_lock_owned() else {
+            return waiting.put(now + relay_protocol::redact::HOLD_MS, session, streams);
+        };
+        let mut after = held.clone();
+        let tails = after.waited(now).into_iter();
+        let tails = tails.filter_map(|event| redact_event(&self.redactor, event).ok());
+        let report = Report {
+            session,
+            at: self.now(),
+            tails: tails.collect(),
+            events: Vec::new(),
+            jitter: 0,
+        };
+        let runner = self.runner.clone();
+        self.store.report(report).then(move |result| {
+            let next = match result {
+                Err(Error::Storage(_)) => Some(now + AGAIN_AFTER_MS),
+                _ => {
+                    *held = after;
+                    held.next_due()
+                }
+            };
+            held.queued = next.is_some();
+            if let Some(at) = next {
+                waiting.put(at, session, streams);
+                runner.ring();
+            }
+        });
     }
 
     fn classify(
         &self,
         caller: &Caller,
         session: &SessionRow,
-        event: AgentSessionEvent,
-        streams: &mut HashMap<String, Stream>,
+        (n, event): (u64, AgentSessionEvent),
+        streams: &mut Streams,
         settling: &mut Vec<Settling>,
-    ) -> Result<ReportKind> {
+    ) -> Result<NumberedReport> {
         use AgentSessionEvent as E;
-        match event {
-            E::StatusChanged(change) => Ok(ReportKind::Status {
+        let clean = |event| redact_event(&self.redactor, event);
+        let ended = streams.ended_by(&event).into_iter();
+        let mut tails = ended.map(clean).collect::<Result<Vec<_>>>()?;
+        let report = match event {
+            E::StatusChanged(change) => ReportKind::Status {
                 status: change.status,
                 reason: change
                     .reason
                     .map(|reason| self.redactor.redact(&reason).into_owned()),
-            }),
+            },
             E::DeliveryAccepted(_)
             | E::DeliveryDelivered(_)
             | E::DeliveryDeferred(_)
-            | E::DeliveryFailed(_) => {
-                let Some((delivery, receipt)) = as_receipt(event) else {
-                    return Ok(ReportKind::Observation(None));
-                };
-                let receipt = self.clean_receipt(delivery, receipt)?;
-                let position = self.place(caller, delivery)?;
-                let found =
-                    self.runner
-                        .settle(Some(session.agent), position, Some(session.no), None);
-                let offer = found.as_ref().map(|settling| settling.found.offer.clone());
-                settling.extend(found);
-                Ok(ReportKind::Receipt {
-                    delivery,
-                    offer,
-                    receipt,
-                })
-            }
+            | E::DeliveryFailed(_) => self.reported_receipt(caller, session, event, settling)?,
             E::MessageReceived(_)
             | E::MessageSent(_)
             | E::ActionInvoked(_)
@@ -150,31 +170,41 @@ impl Engine {
             | E::SessionStarted(_)
             | E::SessionReleased(_)
             | E::SessionResumed(_)
-            | E::SessionForked(_) => Ok(ReportKind::Known(Box::new(event))),
-            event => Ok(ReportKind::Observation(
-                self.clean_event(event, streams)?.map(Box::new),
-            )),
-        }
+            | E::SessionForked(_) => ReportKind::Known(Box::new(event)),
+            event => {
+                // Also of an event whose whole text waits.
+                check_emits(&session.capabilities, &event)?;
+                let now = self.runner.mono();
+                let (ended, said) = streams.push(&self.redactor, event, now);
+                tails.extend(ended.map(clean).transpose()?);
+                ReportKind::Observation(said.map(clean).transpose()?.map(Box::new))
+            }
+        };
+        Ok(NumberedReport { n, tails, report })
     }
 
-    /// An observation without secrets; nothing when all of its text is held back.
-    fn clean_event(
+    fn reported_receipt(
         &self,
-        mut event: AgentSessionEvent,
-        streams: &mut HashMap<String, Stream>,
-    ) -> Result<Option<AgentSessionEvent>> {
-        if let Some((kind, text)) = piece(&mut event) {
-            let stream = streams
-                .entry(kind)
-                .or_insert_with(|| self.redactor.stream());
-            let safe = stream.push(text);
-            let is_empty = text.is_empty();
-            *text = safe;
-            if text.is_empty() && !is_empty {
-                return Ok(None);
-            }
-        }
-        redact_event(&self.redactor, event).map(Some)
+        caller: &Caller,
+        session: &SessionRow,
+        event: AgentSessionEvent,
+        settling: &mut Vec<Settling>,
+    ) -> Result<ReportKind> {
+        let Some((delivery, receipt)) = as_receipt(event) else {
+            return Ok(ReportKind::Observation(None));
+        };
+        let receipt = self.clean_receipt(delivery, receipt)?;
+        let position = self.place(caller, delivery)?;
+        let found = self
+            .runner
+            .settle(Some(session.agent), position, Some(session.no), None);
+        let offer = found.as_ref().map(|settling| settling.found.offer.clone());
+        settling.extend(found);
+        Ok(ReportKind::Receipt {
+            delivery,
+            offer,
+            receipt,
+        })
     }
 }
 
@@ -193,26 +223,6 @@ fn unreadable(error: impl std::fmt::Display) -> Error {
         path: "event",
         expected: "an event without secrets in its names and literals".to_owned(),
         found: error.to_string(),
-    }
-}
-
-/// The text of an event that comes in pieces, and the stream it belongs to.
-fn piece(event: &mut AgentSessionEvent) -> Option<(String, &mut String)> {
-    match event {
-        AgentSessionEvent::TerminalOutput(output) => {
-            let stream = output.stream.map_or("", |stream| stream.as_str());
-            Some((format!("terminal {stream}"), &mut output.text))
-        }
-        AgentSessionEvent::TranscriptChunk(report) => {
-            let role = report.chunk.role;
-            Some((format!("transcript {role}"), &mut report.chunk.content))
-        }
-        AgentSessionEvent::ToolOutput(output) => {
-            let run = output.run.as_deref().unwrap_or_default();
-            let kind = format!("tool {} {run}", output.tool);
-            Some((kind, &mut output.output))
-        }
-        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ use relay_core::{Caller, Engine};
 use relay_protocol::problem::ErrorCode;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use crate::access::App;
@@ -55,7 +56,10 @@ pub(crate) struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// Serves until `shutdown` is ready and everything has ended. Drives the engine meanwhile.
+/// Serves until `shutdown` is ready and everything has ended.
+///
+/// Starts the engine, which nobody may have done before, and drives it meanwhile. When this returns nothing
+/// of the server holds the engine any more.
 pub async fn serve(
     listener: TcpListener,
     engine: Arc<Engine>,
@@ -75,7 +79,7 @@ pub async fn serve(
     engine.start().await?;
     tracing::info!(%address, "listening");
     let mut driven = tokio::spawn(drive(engine.clone()));
-    let collecting = tokio::spawn(collect_garbage(
+    let mut collecting = tokio::spawn(collect_garbage(
         engine,
         server.app.config().collect_garbage_every,
     ));
@@ -89,9 +93,17 @@ pub async fn serve(
     };
     drop(listener);
     server.drain(drain_timeout).await;
-    driven.abort();
-    collecting.abort();
+    end(&mut driven).await;
+    end(&mut collecting).await;
     outcome
+}
+
+/// Ends a task, and waits until it has ended.
+async fn end<T>(task: &mut JoinHandle<T>) {
+    if !task.is_finished() {
+        task.abort();
+        let _ = task.await;
+    }
 }
 
 async fn drive(engine: Arc<Engine>) -> Infallible {

@@ -79,10 +79,10 @@ async fn tell(engine: &Engine) -> Result<()> {
     show("ada interrupts quinn", &sent.deliveries);
     all.extend(sent.deliveries);
 
-    println!("\nWhat happened to each:\n");
+    println!("\nWhat happened to each:");
     for summary in all {
         let delivery = engine.delivery(&ada, summary.delivery_id).await?;
-        println!("{}", delivery.story.unwrap_or_default());
+        println!("\n{}", delivery.story.unwrap_or_default());
     }
     Ok(())
 }

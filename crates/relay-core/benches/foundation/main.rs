@@ -1,7 +1,8 @@
 //! What durable messaging costs in process, beside the same rows written by hand in the same run.
 //!
 //! `cargo bench -p relay-core --bench foundation` runs all of it; names of parts as arguments
-//! (`sends`, `deliveries`, `redaction`, `growth`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
+//! (`sends`, `deliveries`, `delivery`, `redaction`, `growth`, and those of `delivery`: `settling`, `silence`,
+//! `boundaries`, `waiting`, `idle`) run those; `--quick` makes the rounds short. Figures: `docs/benchmarks.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +11,7 @@
 
 mod baseline;
 mod deliveries;
+mod delivering;
 mod growth;
 mod measure;
 mod redaction;
@@ -33,6 +35,11 @@ fn main() {
         .skip(1)
         .filter(|argument| argument != "--bench")
         .collect();
+    if let [first, figure @ ..] = arguments.as_slice()
+        && first == delivering::CHILD
+    {
+        return delivering::child(&mut std::io::stdout().lock(), figure);
+    }
     let effort = if arguments.iter().any(|argument| argument == "--quick") {
         Effort {
             rounds: 2,
@@ -60,6 +67,7 @@ fn main() {
     if wanted("deliveries") {
         deliveries::run(out, effort);
     }
+    delivering::run(out, effort, |part| wanted("delivery") || wanted(part));
     if wanted("redaction") {
         redaction::run(out, effort);
     }

@@ -21,6 +21,79 @@ impl Latencies {
     }
 }
 
+/// What so many operations took.
+pub(crate) struct Round {
+    pub(crate) operations: usize,
+    pub(crate) wall: Duration,
+    cpu: Duration,
+    writer: Duration,
+    latencies: Latencies,
+}
+
+impl Round {
+    /// Measures something that says how long each operation took.
+    pub(crate) async fn of(operations: usize, work: impl Future<Output = Vec<Duration>>) -> Self {
+        let (begun, cpu_before, writer_before) = (Instant::now(), cpu(), writer_cpu());
+        let latencies = work.await;
+        Self {
+            operations,
+            wall: begun.elapsed(),
+            cpu: cpu() - cpu_before,
+            writer: writer_cpu() - writer_before,
+            latencies: Latencies::new(latencies),
+        }
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.operations as f64 / self.wall.as_secs_f64()
+    }
+}
+
+/// The figures of several rounds.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    pub(crate) rate: Vec<f64>,
+    pub(crate) p50: Vec<f64>,
+    pub(crate) p99: Vec<f64>,
+    pub(crate) cpu: Vec<f64>,
+    pub(crate) writer: Vec<f64>,
+}
+
+impl Rounds {
+    pub(crate) fn push(&mut self, round: &Round) {
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / round.operations as f64;
+        let percentile = |percent| round.latencies.percentile(percent).as_secs_f64() * 1e3;
+        self.rate.push(round.rate());
+        self.p50.push(percentile(50.0));
+        self.p99.push(percentile(99.0));
+        self.cpu.push(each(round.cpu));
+        self.writer.push(each(round.writer));
+    }
+
+    /// Prints a row of a table: rate, its range, p50, p99, CPU, the writer's CPU.
+    pub(crate) fn print(&self, out: &mut impl Write, name: impl std::fmt::Display) {
+        let (least, most) = range(&self.rate);
+        let [rate, cpu, writer] = [&self.rate, &self.cpu, &self.writer].map(|all| median(all));
+        let [p50, p99] = [&self.p50, &self.p99].map(|all| match median(all) {
+            // Nobody waited.
+            0.0 => "-".to_owned(),
+            millis => format!("{millis:.2}"),
+        });
+        writeln!(
+            out,
+            "| {name} | {rate:.0} | {least:.0}-{most:.0} | {p50} | {p99} | {cpu:.1} | {writer:.1} |"
+        )
+        .unwrap();
+    }
+}
+
+/// How one series of rounds compares with another, round by round: `1.20x (rounds 1.10-1.30)`.
+pub(crate) fn ratio(of: &[f64], to: &[f64]) -> String {
+    let ratios: Vec<f64> = of.iter().zip(to).map(|(of, to)| of / to).collect();
+    let (least, most) = range(&ratios);
+    format!("{:.2}x (rounds {least:.2}-{most:.2})", median(&ratios))
+}
+
 /// The middle of several values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -45,14 +118,14 @@ pub(crate) fn writer_cpu() -> Duration {
     thread_times(|name| name == "relay-writer")
 }
 
-/// Processor time of the whole process, ended threads included, in steps of 10 ms.
+/// Processor time of the whole process, ended threads and children included, in steps of 10 ms.
 fn process_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = after_name
         .split_whitespace()
         .skip(11)
-        .take(2)
+        .take(4)
         .filter_map(|field| field.parse::<u64>().ok())
         .sum();
     Duration::from_millis(ticks * 10)
@@ -76,6 +149,16 @@ fn thread_times(wanted: impl Fn(&str) -> bool) -> Duration {
         })
         .map(Duration::from_nanos)
         .sum()
+}
+
+/// Bytes of this process's own memory that are resident: without mapped files.
+pub(crate) fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(f64::NAN) * 1024.0
 }
 
 /// Processor time that everything on this machine has used.

@@ -6,25 +6,16 @@ use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::baseline;
-use crate::measure::{Latencies, Others, cpu, median, range, writer_cpu};
+use crate::measure::{Others, Round, Rounds, median, range};
 use crate::world::{PEERS, World, directory};
 
 const SENDERS: [usize; 4] = [1, 8, 64, 256];
 
 const RECEIVERS: usize = 100;
 
-#[derive(Default)]
-struct Row {
-    rate: Vec<f64>,
-    p50: Vec<f64>,
-    p99: Vec<f64>,
-    cpu: Vec<f64>,
-    writer: Vec<f64>,
-}
-
 /// Prints the table.
 pub(crate) fn run(out: &mut impl Write, effort: Effort) {
-    let mut rows: Vec<Row> = SENDERS.iter().map(|_| Row::default()).collect();
+    let mut rows: Vec<Rounds> = SENDERS.iter().map(|_| Rounds::default()).collect();
     let (mut plain, mut grouped, mut ceiling) = (vec![], vec![], vec![]);
     let (mut bytes, mut ratios, mut group_ratios) = (vec![], vec![], vec![]);
     let others = Others::watch();
@@ -45,19 +36,12 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
             } else {
                 effort.sends_per_round
             };
-            let (round, disk) = round(*senders, sends);
-            row.rate.push(sends as f64 / round.wall.as_secs_f64());
-            row.p50
-                .push(round.latencies.percentile(50.0).as_secs_f64() * 1e3);
-            row.p99
-                .push(round.latencies.percentile(99.0).as_secs_f64() * 1e3);
-            row.cpu.push(round.cpu.as_secs_f64() * 1e6 / sends as f64);
-            row.writer
-                .push(round.writer.as_secs_f64() * 1e6 / sends as f64);
+            let (round, disk) = round(*senders, RECEIVERS, sends);
+            row.push(&round);
             if *senders == 64 {
                 bytes.push(disk as f64 / sends as f64);
-                ratios.push(sends as f64 / round.wall.as_secs_f64() / top);
-                group_ratios.push(sends as f64 / round.wall.as_secs_f64() / group);
+                ratios.push(round.rate() / top);
+                group_ratios.push(round.rate() / group);
             }
         }
     }
@@ -75,19 +59,7 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     .unwrap();
     writeln!(out, "|---|---|---|---|---|---|---|").unwrap();
     for (senders, row) in SENDERS.iter().zip(&rows) {
-        let (least, most) = range(&row.rate);
-        let (rate, p50, p99, cpu, writer) = (
-            median(&row.rate),
-            median(&row.p50),
-            median(&row.p99),
-            median(&row.cpu),
-            median(&row.writer),
-        );
-        writeln!(
-            out,
-            "| {senders} | {rate:.0} | {least:.0}-{most:.0} | {p50:.2} | {p99:.2} | {cpu:.1} | {writer:.1} |"
-        )
-        .unwrap();
+        row.print(out, senders);
     }
     for (name, rates) in [
         ("plain loop, one transaction each", &plain),
@@ -115,30 +87,17 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     .unwrap();
 }
 
-struct Round {
-    wall: Duration,
-    cpu: Duration,
-    writer: Duration,
-    latencies: Latencies,
-}
-
-fn round(senders: usize, sends: usize) -> (Round, u64) {
+/// Sends so many messages in a database of their own; says what that took, and its size.
+pub(crate) fn round(senders: usize, receivers: usize, sends: usize) -> (Round, u64) {
     let scratch = directory();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
     let round = runtime.block_on(async {
-        let world = Arc::new(World::create(scratch.path(), senders, RECEIVERS).await);
+        let world = Arc::new(World::create(scratch.path(), senders, receivers).await);
         // Conversations exist and caches are warm, as in a server that has run for a while.
         send_all(&world, senders, senders * PEERS).await;
-        let (begun, cpu_before, writer_before) = (Instant::now(), cpu(), writer_cpu());
-        let latencies = send_all(&world, senders, sends).await;
-        Round {
-            wall: begun.elapsed(),
-            cpu: cpu() - cpu_before,
-            writer: writer_cpu() - writer_before,
-            latencies: Latencies::new(latencies),
-        }
+        Round::of(sends, send_all(&world, senders, sends)).await
     });
     drop(runtime);
     let disk = std::fs::metadata(scratch.path().join("relay.db"))

@@ -415,7 +415,7 @@ impl Case<'_> {
     }
 }
 
-const NO_LINK: &str = "the session has no link; it comes by at its boundaries";
+const NO_LINK: &str = "the session has no link at the moment";
 
 const fn status_text(status: AgentStatus) -> &'static str {
     match status {

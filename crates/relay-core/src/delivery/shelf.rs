@@ -201,11 +201,13 @@ impl<T> Shelf<T> {
         self.entries.len() == 0
     }
 
-    /// Most rows that a page should have, when this many deliveries of the agent are on their way to
-    /// sessions: the store still counts those as waiting, and they must not fill the page.
+    /// Most rows that a page should have: no more than have room or are of use now. Deliveries of the
+    /// agent that are on their way to sessions still wait as the store sees it, and must not fill the
+    /// page.
     #[must_use]
-    pub const fn page_rows(&self, in_flight: usize) -> usize {
-        self.capacity + in_flight
+    pub fn page_rows(&self, of_use: Option<usize>, in_flight: usize) -> usize {
+        let wanted = of_use.unwrap_or(usize::MAX);
+        wanted.clamp(1, self.capacity) + in_flight
     }
 
     /// Nothing is known any more; a page that is being read is of no use, either.

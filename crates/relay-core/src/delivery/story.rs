@@ -70,7 +70,7 @@ pub fn story(known: &DeliveryStory, decisions: &[DeliveryDecision], out: Option<
     let out = still_out(known, out);
     let stored = known.history.iter().map(|entry| words::entry(known, entry));
     let decided = decisions.iter().map(|one| words::decision(known, one));
-    let offered = out.iter().map(|offer| words::offer(&open(offer)));
+    let offered = out.iter().map(|offer| words::offer(known, &open(offer)));
     let mut lines: Vec<words::Line> = stored.chain(decided).chain(offered).collect();
     lines.sort_by_key(|line| line.at);
     let mut text = words::heading(known);

@@ -7,7 +7,7 @@ use relay_protocol::link::LinkKind;
 use relay_protocol::session::BoundaryKind;
 use tokio::sync::oneshot;
 
-use super::Found;
+use super::guards::Found;
 use super::state::{State, Timer, Times};
 use super::waiter::Heard;
 use crate::delivery::history::Offer;

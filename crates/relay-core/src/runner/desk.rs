@@ -11,10 +11,12 @@ use relay_protocol::session_event::AgentSessionEventType;
 use relay_protocol::status::{AgentStatus, is_safe};
 
 use super::link::{LinkId, SessionLink};
+use crate::delivery::apply::ReturnCause;
 use crate::delivery::decide::{Moment, SessionView, open_lanes};
 use crate::delivery::history::Offer;
 use crate::delivery::lane::LaneSet;
 use crate::delivery::shelf::Shelf;
+use crate::ingest::SharedStreams;
 use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow};
 use relay_protocol::link::LinkKind;
 
@@ -26,7 +28,7 @@ pub(super) const SHELF: usize = 256;
 pub(super) const BACKLOG_PAUSE_MS: u64 = 60_000;
 
 /// Milliseconds of the monotonic clock.
-pub(super) type Mono = u64;
+pub(crate) type Mono = u64;
 
 /// One agent that has sessions.
 pub(super) struct Desk {
@@ -73,11 +75,30 @@ impl Waiting {
 pub(super) struct Out {
     pub(super) waiting: Waiting,
     pub(super) offer: Offer,
+    /// The link that it went over; a session may also have taken it along.
+    pub(super) over: Option<LinkId>,
     pub(super) since: Mono,
     /// A change that settles it is under way.
     pub(super) settling: bool,
     /// The session was asked to give it back; that has its own time.
     pub(super) recalled: bool,
+}
+
+impl Out {
+    /// Whether it went over a link that its session, which has this one, has no more.
+    pub(super) fn is_stray(&self, link: Option<LinkId>) -> bool {
+        self.over.is_some() && self.over != link
+    }
+
+    /// Whether silence ends it, sooner or later.
+    fn is_awaited(&self, link: Option<LinkId>) -> bool {
+        !self.settling && !self.recalled && !self.is_stray(link)
+    }
+
+    /// Whether it was met with silence for so long.
+    pub(super) fn is_unanswered(&self, link: Option<LinkId>, timeout: Mono, now: Mono) -> bool {
+        self.is_awaited(link) && self.since + timeout <= now
+    }
 }
 
 /// A session that has not ended.
@@ -88,6 +109,8 @@ pub(super) struct Live {
     pub(super) gone_since: Option<Mono>,
     /// What it accepted was taken back after its link was gone for too long.
     pub(super) lease_ended: bool,
+    /// It is no more; what was out to it goes back for this reason.
+    pub(super) ended: Option<ReturnCause>,
     /// Going offline was asked of the store.
     pub(super) going_offline: bool,
     pub(super) out: BTreeMap<Position, Out>,
@@ -95,13 +118,19 @@ pub(super) struct Live {
     pub(super) addressed: BTreeMap<Position, Waiting>,
     /// The number of the reading under way, and what has moved since it began.
     pub(super) reading: Option<(u64, BTreeSet<Position>)>,
+    /// It could not be read, and has to be.
+    pub(super) unread: bool,
     /// The boundaries that it stands at and whose deliveries are still to be handed over.
     pub(super) openings: VecDeque<BoundaryKind>,
     pub(super) backlog: Backlog,
+    /// Text that it reports in pieces.
+    pub(super) streams: SharedStreams,
     /// Its entry among the timers.
     pub(super) timer: Option<Mono>,
     /// The lanes that are open at any moment; computed anew after a change.
     open: Option<LaneSet>,
+    /// The same for the moment that was asked for last.
+    open_at: Option<(Moment, LaneSet)>,
 }
 
 impl Live {
@@ -111,15 +140,23 @@ impl Live {
             link: None,
             gone_since: Some(now),
             lease_ended: false,
+            ended: None,
             going_offline: false,
             out: BTreeMap::new(),
             addressed: BTreeMap::new(),
             reading: None,
+            unread: false,
             openings: VecDeque::new(),
             backlog: Backlog::default(),
+            streams: SharedStreams::default(),
             timer: None,
             open: None,
+            open_at: None,
         }
+    }
+
+    pub(super) fn link_id(&self) -> Option<LinkId> {
+        self.link.as_ref().map(|(id, _)| *id)
     }
 
     /// The session as decisions see it.
@@ -134,15 +171,22 @@ impl Live {
 
     /// The lanes from which something can be done at this moment.
     pub(super) fn open_lanes(&mut self, policy: &Policy, moment: Moment) -> LaneSet {
-        match (moment, self.open) {
-            (Moment::Now, Some(lanes)) => lanes,
-            (Moment::Now, None) => {
-                let lanes = open_lanes(&self.view(), policy, moment);
-                self.open = Some(lanes);
-                lanes
-            }
-            (Moment::Asked | Moment::At(_), _) => open_lanes(&self.view(), policy, moment),
+        let known = match moment {
+            Moment::Now => self.open,
+            _ => self
+                .open_at
+                .filter(|(of, _)| *of == moment)
+                .map(|(_, lanes)| lanes),
+        };
+        if let Some(lanes) = known {
+            return lanes;
         }
+        let lanes = open_lanes(&self.view(), policy, moment);
+        match moment {
+            Moment::Now => self.open = Some(lanes),
+            _ => self.open_at = Some((moment, lanes)),
+        }
+        lanes
     }
 
     /// The moment at which it stands.
@@ -156,6 +200,7 @@ impl Live {
     /// Something that decisions depend on has changed.
     pub(super) fn changed(&mut self) {
         self.open = None;
+        self.open_at = None;
     }
 
     pub(super) fn is_safe(&self) -> bool {
@@ -195,10 +240,14 @@ impl Live {
 
     /// When something about the session is to be looked at, if nothing happens before.
     pub(super) fn wake_at(&self, policy: &Policy) -> Option<Mono> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let link = self.link_id();
         let silent = self
             .out
             .values()
-            .filter(|out| !out.settling && !out.recalled)
+            .filter(|out| out.is_awaited(link))
             .map(|out| out.since + policy.offer_timeout_ms)
             .min();
         let offline = self
@@ -253,6 +302,12 @@ impl Backlog {
     /// Only what is newer than this may be offered now.
     pub(super) const fn after(&self) -> Option<Position> {
         if self.left == 0 { self.mark } else { None }
+    }
+
+    /// How many may be offered in this turn, where there is such a limit.
+    pub(super) fn share(&self) -> Option<usize> {
+        let limited = self.mark.is_some() && self.left > 0;
+        limited.then_some(self.left as usize)
     }
 
     pub(super) fn offered(&mut self, position: Position) {

@@ -53,6 +53,18 @@ impl State {
         let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
         let current = desk.current();
         for session in sessions {
+            let Some(live) = self.live(session) else {
+                continue;
+            };
+            if let Some(cause) = live.ended {
+                // Only what could not be stored before.
+                self.give_back(session, cause);
+                continue;
+            }
+            if live.unread {
+                self.read_addressed(session);
+            }
+            self.give_back_strays(session);
             self.pump_addressed(agent, session, times);
             if Some(session) == current {
                 self.pump_shelf(agent, session, times);
@@ -128,11 +140,12 @@ impl State {
                 desk.shelf.begin_refill(wanted);
                 self.refills += 1;
                 desk.refill = self.refills;
+                let share = live.backlog.share();
                 let query = WaitingQuery {
                     workspace_no,
                     agent,
                     wanted,
-                    limit: desk.shelf.page_rows(desk.in_flight()),
+                    limit: desk.shelf.page_rows(share, desk.in_flight()),
                 };
                 self.commands.push(Command::Refill(desk.refill, query));
                 Found::Reading
@@ -283,6 +296,7 @@ impl State {
             offered_at: times.now,
             live: live.link.is_some() && live.row.link != LinkKind::None,
         };
+        let over = live.link_id().filter(|_| offer.live);
         let lines_for_images = waiting.row.image && !takes_images(live);
         let position = waiting.row.position;
         live.backlog.offered(position);
@@ -299,6 +313,7 @@ impl State {
             Out {
                 waiting,
                 offer,
+                over,
                 since: times.mono,
                 settling: false,
                 recalled: false,

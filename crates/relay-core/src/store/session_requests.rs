@@ -104,6 +104,9 @@ pub struct Report {
     pub session: SessionNo,
     /// When.
     pub at: Timestamp,
+    /// Text of earlier reports that waited because a secret might have begun there. It is logged even
+    /// when the session has ended.
+    pub tails: Vec<AgentSessionEvent>,
     /// The reports, their numbers rising by one.
     pub events: Vec<NumberedReport>,
     /// Any number, for the spread of waits.
@@ -114,8 +117,25 @@ pub struct Report {
 pub struct NumberedReport {
     /// Its number in the session, counted from 1.
     pub n: u64,
+    /// Text of earlier reports that waited until this one; logged before it.
+    pub tails: Vec<AgentSessionEvent>,
     /// What it says.
     pub report: ReportKind,
+}
+
+impl NumberedReport {
+    /// A report for which nothing waited.
+    #[must_use]
+    pub const fn new(n: u64, report: ReportKind) -> Self {
+        let tails = Vec::new();
+        Self { n, tails, report }
+    }
+
+    /// One that is stored already.
+    #[must_use]
+    pub const fn repeat(n: u64) -> Self {
+        Self::new(n, ReportKind::Observation(None))
+    }
 }
 
 /// What a report says. Secrets are removed already.

@@ -139,10 +139,11 @@ impl Backstage {
     ) -> Result<Reported> {
         let numbered = (first..).zip(reports);
         let report = Report {
+            tails: Vec::new(),
             session: session.no,
             at: self.now(),
             events: numbered
-                .map(|(n, report)| NumberedReport { n, report })
+                .map(|(n, report)| NumberedReport::new(n, report))
                 .collect(),
             jitter: 0,
         };

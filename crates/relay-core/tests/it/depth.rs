@@ -4,11 +4,12 @@ use std::hash::{BuildHasher as _, RandomState};
 
 /// Scales a number of rounds with the depth that `scripts/test` was asked for.
 pub(crate) fn rounds(default: u64) -> u64 {
-    if std::env::var("RELAY_TEST_DEPTH").is_ok_and(|depth| depth == "full") {
-        default * 10
-    } else {
-        default
-    }
+    if is_full() { default * 10 } else { default }
+}
+
+/// Whether everything is to be tested that can be.
+pub(crate) fn is_full() -> bool {
+    std::env::var("RELAY_TEST_DEPTH").is_ok_and(|depth| depth == "full")
 }
 
 /// Returns the seed of this run, a new one unless `RELAY_SEED` gives it, and prints it: the output

@@ -2,8 +2,8 @@
 //! links and harnesses that do everything they can do wrong, and a process that may die between any two
 //! writes. One seed is one run; the same seed is the same run.
 //!
-//! A failing seed prints the command that repeats it step by step. `docs/delivery.md` says what is
-//! checked.
+//! A failing seed prints the command that repeats it step by step. `scripts/sabotage` shows that deliberate
+//! bugs are noticed. `docs/delivery.md` says what is checked.
 
 mod chaos;
 mod dice;
@@ -57,6 +57,9 @@ fn live(world: &mut World) -> Result<(), Fault> {
         world.everybody_works()?;
     }
     nothing_due_is_left(world)?;
+    // Everybody is idle and stays so: what comes now has to go by itself.
+    world.everybody_writes()?;
+    nothing_due_is_left(world)?;
     for _ in 0..200 {
         let wait = world.come_to_rest()?;
         not_overdue(world)?;
@@ -104,9 +107,22 @@ fn nothing_due_is_left(world: &World) -> Result<(), Fault> {
         if told.stand != Stand::Waiting || world.model.out.contains_key(id) {
             continue;
         }
-        let Some(session) = world.model.current(told.agent) else {
+        let sessions = match &told.only {
+            Some(only) => only.iter().copied().collect(),
+            None => Vec::from_iter(world.model.current(told.agent)),
+        };
+        // Whichever of them it was made for: it is due for all or for none.
+        let [session] = sessions[..] else {
             continue;
         };
+        if world
+            .model
+            .sessions
+            .get(&session)
+            .is_none_or(|session| session.ended)
+        {
+            continue;
+        }
         let linked = world
             .harnesses
             .iter()
@@ -124,7 +140,7 @@ fn at_the_end(world: &mut World) -> Result<(), Fault> {
     world.read_log()?;
     world.model.at_the_end()?;
     for id in &world.acknowledged {
-        if !world.model.messages.contains(id) {
+        if !world.model.messages.contains_key(id) {
             return Err(format!("{id} was acknowledged and is not in the log"));
         }
     }
@@ -144,7 +160,13 @@ fn at_the_end(world: &mut World) -> Result<(), Fault> {
 fn seeds() -> (u64, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let first = number("RELAY_SIM_FROM").unwrap_or(0);
-    let count = number("RELAY_SIM_SEEDS").unwrap_or_else(|| crate::depth::rounds(2_000));
+    let count = number("RELAY_SIM_SEEDS").unwrap_or_else(|| {
+        if crate::depth::is_full() {
+            50_000
+        } else {
+            10_000
+        }
+    });
     (first, count)
 }
 

@@ -203,6 +203,12 @@ impl Stream {
         self.redactor.scanner.scan(view, span)
     }
 
+    /// Whether something waits for more text, for `flush` or for `finish`.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        self.buffer.len() > self.decided.max(self.emitted)
+    }
+
     fn held(&self) -> usize {
         self.buffer.len() - self.decided
     }

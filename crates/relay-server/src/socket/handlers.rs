@@ -21,7 +21,7 @@ use serde_json::json;
 use super::follow::NewSubscription;
 use super::link::SocketLink;
 use super::outbox::Outgoing;
-use super::reader::{LinkedSession, Reader};
+use super::reader::{Answer, Answering, LinkedSession, Reader};
 use crate::refusal::Refusal;
 
 /// Most characters of the client's name for a subscription.
@@ -30,15 +30,9 @@ const SUBSCRIPTION_ID_CHARS: usize = 200;
 type Answered = Result<ServerMessage, Refusal>;
 
 impl Reader {
-    /// Does what a frame asks for, or starts it.
+    /// Does what a frame asks for, once those before it are answered.
     pub(super) async fn handle(&mut self, frame: ClientFrame) {
         let ClientFrame { reference, request } = frame;
-        match request {
-            ClientRequest::Send(send) => return self.send(reference, send),
-            ClientRequest::Receipt(receipt) => return self.receipt(reference, receipt),
-            ClientRequest::Event(event) => return self.event(reference, event),
-            _ => {}
-        }
         self.finish_answers().await;
         let answer = match request {
             ClientRequest::Attach(attach) => return self.attach(reference, attach).await,
@@ -55,12 +49,13 @@ impl Reader {
                 ErrorCode::InvalidRequest,
                 "hello comes first, and only when no credential was in the header",
             )),
+            // Started without waiting, see the reader.
             ClientRequest::Send(_) | ClientRequest::Receipt(_) | ClientRequest::Event(_) => return,
         };
-        self.answer(reference, answer).await;
+        self.answer(Answer { reference, answer }).await;
     }
 
-    fn send(&mut self, reference: Option<FrameRef>, send: SendMessage) {
+    pub(super) fn send(&self, reference: Option<FrameRef>, send: SendMessage) -> Answering {
         let allowed = self.check_may_send();
         let access = self.access.clone();
         let sending = async move {
@@ -69,9 +64,10 @@ impl Reader {
                 let sent = access.engine().send(access.caller(), send).await?;
                 Ok(ServerMessage::Sent(Box::new(sent)))
             };
-            (reference, answer.await)
+            let answer = answer.await;
+            Box::new(Answer { reference, answer })
         };
-        self.start(sending.boxed());
+        sending.boxed()
     }
 
     /// What is sent over a session's socket is sent by that session, which has to have said that it can.
@@ -88,7 +84,7 @@ impl Reader {
         Err(Problem::from(mismatch).into())
     }
 
-    fn receipt(&mut self, reference: Option<FrameRef>, frame: ReceiptFrame) {
+    pub(super) fn receipt(&self, reference: Option<FrameRef>, frame: ReceiptFrame) -> Answering {
         let via = self.offered_to(&frame);
         if !matches!(frame.receipt, MessageReceipt::Accepted(_)) {
             self.offers.settled(frame.delivery_id);
@@ -103,9 +99,9 @@ impl Reader {
                     warnings: None,
                 })
             });
-            (reference, answer)
+            Box::new(Answer { reference, answer })
         };
-        self.start(storing.boxed());
+        storing.boxed()
     }
 
     /// The session that a receipt speaks for.
@@ -120,7 +116,7 @@ impl Reader {
         }
     }
 
-    fn event(&mut self, reference: Option<FrameRef>, frame: SessionEventFrame) {
+    pub(super) fn event(&self, reference: Option<FrameRef>, frame: SessionEventFrame) -> Answering {
         let known = self.require_own(frame.session_id);
         let access = self.access.clone();
         let storing = async move {
@@ -141,9 +137,10 @@ impl Reader {
                     n: acked.acked,
                 }))
             };
-            (reference, answer.await)
+            let answer = answer.await;
+            Box::new(Answer { reference, answer })
         };
-        self.start(storing.boxed());
+        storing.boxed()
     }
 
     /// A session belongs to the connection that attached it.
@@ -250,7 +247,8 @@ impl Reader {
             let expected = "the name of a subscription of this connection";
             return Err(Refusal::invalid("id", expected, &frame.id));
         }
-        self.outbox.tell(Outgoing::Unsubscribe(frame.id.clone()));
+        self.outbox
+            .tell(Outgoing::Unsubscribe(frame.id.as_str().into()));
         Ok(done())
     }
 

@@ -105,7 +105,7 @@ async fn run(app: App, mut socket: WebSocket, access: Option<Access<MayRead>>, f
     let _open = app.metrics().socket();
     let access = match access {
         Some(access) => access,
-        None => match hello(&app, &mut socket, from).await {
+        None => match Box::pin(hello(&app, &mut socket, from)).await {
             Some(access) => access,
             None => return close(socket, CLOSE_UNAUTHORIZED).await,
         },
@@ -184,3 +184,22 @@ const CLOSE_INTERNAL: (u16, &str) = (1011, "internal");
 const CLOSE_SILENT: (u16, &str) = (4008, "silent");
 /// Why a connection is closed whose peer does not read what comes for its sessions.
 const CLOSE_SLOW: (u16, &str) = (4009, "too_slow");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of the future that a function returns.
+    const fn future_bytes<A, F: Future>(_: &impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_tasks_of_an_idle_socket_are_small() {
+        let reader = future_bytes(&Reader::run);
+        let writer = future_bytes(&Writer::run);
+        let socket = future_bytes(&|(app, socket, access, from)| run(app, socket, access, from));
+        let bytes = format!("socket {socket} (reader {reader}), writer {writer}");
+        assert!(socket + writer < 4_500, "{bytes}");
+    }
+}

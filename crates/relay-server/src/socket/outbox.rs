@@ -18,8 +18,8 @@ const UNIT_BYTES: usize = 1024;
 
 /// What the writer is given.
 pub(super) enum Outgoing {
-    /// A frame, and the place that it takes until it is written.
-    Frame(String, Option<OwnedSemaphorePermit>),
+    /// A frame.
+    Frame(Box<Frame>),
     /// A delivery for a session.
     Deliver(Box<Deliver>),
     /// An operation on a session.
@@ -27,9 +27,15 @@ pub(super) enum Outgoing {
     /// Events to follow from now on.
     Subscribe(Box<NewSubscription>),
     /// Events to follow no more.
-    Unsubscribe(String),
+    Unsubscribe(Box<str>),
     /// Nothing follows.
-    Close((u16, &'static str)),
+    Close(&'static (u16, &'static str)),
+}
+
+/// A frame, and the place that it takes until it is written.
+pub(super) struct Frame {
+    pub(super) text: String,
+    pub(super) _space: Option<OwnedSemaphorePermit>,
 }
 
 /// The end where things are put.
@@ -72,8 +78,8 @@ impl Outbox {
         let most = UNREAD_ANSWER_BYTES / UNIT_BYTES;
         let units = text.len().div_ceil(UNIT_BYTES).clamp(1, most);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
-        let permit = self.space.clone().acquire_many_owned(units).await;
-        let _ = self.sender.send(Outgoing::Frame(text, permit.ok()));
+        let space = self.space.clone().acquire_many_owned(units).await;
+        self.put(text, space.ok());
     }
 
     /// Queues a refusal once there is space for it.
@@ -84,9 +90,15 @@ impl Outbox {
 
     /// Queues what comes only once in a connection's or a session's life.
     pub(super) fn say_now(&self, message: ServerMessage) {
-        let _ = self
-            .sender
-            .send(Outgoing::Frame(text_of(None, message), None));
+        self.put(text_of(None, message), None);
+    }
+
+    fn put(&self, text: String, space: Option<OwnedSemaphorePermit>) {
+        let frame = Frame {
+            text,
+            _space: space,
+        };
+        let _ = self.sender.send(Outgoing::Frame(Box::new(frame)));
     }
 
     /// Queues something for a session, without waiting.
@@ -104,7 +116,7 @@ impl Outbox {
     }
 
     /// Lets the writer end after what is queued.
-    pub(super) fn close(&self, why: (u16, &'static str)) {
+    pub(super) fn close(&self, why: &'static (u16, &'static str)) {
         let _ = self.sender.send(Outgoing::Close(why));
     }
 }

@@ -17,7 +17,7 @@ use relay_protocol::limits::PIPELINED_FRAMES;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::socket::{
     CLOSE_GOING_AWAY, CLOSE_SUPERSEDED, CLOSE_TOO_LARGE, CLOSE_UNAUTHORIZED, ClientFrame,
-    ErrorFrame, FrameRef, ServerMessage,
+    ClientRequest, ErrorFrame, FrameRef, ServerMessage,
 };
 use relay_protocol::wire;
 use tokio::sync::mpsc;
@@ -32,7 +32,13 @@ use crate::access::{Access, Reader as MayRead};
 use crate::refusal::Refusal;
 
 /// An answer that is on its way.
-pub(super) type Answering = BoxFuture<'static, (Option<FrameRef>, Result<ServerMessage, Refusal>)>;
+pub(super) type Answering = BoxFuture<'static, Box<Answer>>;
+
+/// What is answered to a frame.
+pub(super) struct Answer {
+    pub(super) reference: Option<FrameRef>,
+    pub(super) answer: Result<ServerMessage, Refusal>,
+}
 
 /// Reads from one socket.
 pub(super) struct Reader {
@@ -61,7 +67,7 @@ enum End {
     /// The client or the network ended it.
     Gone,
     /// The server ends it, with a word.
-    Close((u16, &'static str)),
+    Close(&'static (u16, &'static str)),
 }
 
 impl Reader {
@@ -91,7 +97,7 @@ impl Reader {
         let end = self.read().await;
         let ended = self.ended.clone();
         let finished = tokio::select! {
-            () = self.finish_answers() => true,
+            () = Box::pin(self.finish_answers()) => true,
             () = ended.cancelled() => false,
         };
         for (id, session) in self.sessions.drain() {
@@ -102,7 +108,7 @@ impl Reader {
         }
         match end {
             End::Close(why) if finished => self.outbox.close(why),
-            _ => self.outbox.close((1000, "")),
+            _ => self.outbox.close(&(1000, "")),
         }
     }
 
@@ -117,27 +123,28 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.ended.cancelled() => return End::Gone,
-                () = app.stopping().cancelled() => return End::Close(CLOSE_GOING_AWAY),
-                Some((reference, answer)) = self.answers.next(), if is_answering => {
-                    self.answer(reference, answer).await;
+                () = app.stopping().cancelled() => return End::Close(&CLOSE_GOING_AWAY),
+                Some(answer) = self.answers.next(), if is_answering => {
+                    Box::pin(self.answer(*answer)).await;
                 }
                 Some(closing) = self.closed_links.recv() => {
-                    if let Some(end) = self.link_closed(closing).await {
+                    if let Some(end) = Box::pin(self.link_closed(closing)).await {
                         return end;
                     }
                 }
                 message = self.stream.next(), if has_room => {
                     heard = Instant::now();
-                    if let Some(end) = self.take(message).await {
+                    // On the heap, like the rest: it is large, and most connections are silent.
+                    if let Some(end) = Box::pin(self.take(message)).await {
                         return end;
                     }
                 }
                 () = sleep_until(heard + config.silence), if has_room => {
-                    return End::Close(CLOSE_SILENT);
+                    return End::Close(&CLOSE_SILENT);
                 }
                 () = sleep_until(recheck_at) => {
                     if !self.access.is_still_valid().await {
-                        return End::Close(CLOSE_UNAUTHORIZED);
+                        return End::Close(&CLOSE_UNAUTHORIZED);
                     }
                     recheck_at = Instant::now() + config.recheck_every;
                 }
@@ -162,7 +169,11 @@ impl Reader {
                 self.keep_pace().await;
                 self.access.app().metrics().frame_in();
                 match wire::decode::<ClientFrame>(text.as_bytes()) {
-                    Ok(frame) => self.handle(frame).await,
+                    Ok(frame) => {
+                        if let Some(frame) = self.start_pipelined(frame) {
+                            self.handle(frame).await;
+                        }
+                    }
                     Err(error) => {
                         let problem = Refusal::decoding(&error).0;
                         self.refuse_unread(reference_of(&text), *problem).await;
@@ -181,28 +192,33 @@ impl Reader {
         }
     }
 
+    /// Starts what need not wait for the frames before it; gives back what has to.
+    fn start_pipelined(&mut self, frame: ClientFrame) -> Option<ClientFrame> {
+        let ClientFrame { reference, request } = frame;
+        let answering = match request {
+            ClientRequest::Send(send) => self.send(reference, send),
+            ClientRequest::Receipt(receipt) => self.receipt(reference, receipt),
+            ClientRequest::Event(event) => self.event(reference, event),
+            request => return Some(ClientFrame { reference, request }),
+        };
+        self.answers.push_back(answering);
+        None
+    }
+
     async fn refuse_unread(&mut self, reference: Option<FrameRef>, problem: Problem) {
         self.finish_answers().await;
         self.outbox.refuse(reference, Box::new(problem)).await;
     }
 
-    /// Starts something whose answer takes its place among the others.
-    pub(super) fn start(&mut self, answering: Answering) {
-        self.answers.push_back(answering);
-    }
-
     /// Waits for everything that was started.
     pub(super) async fn finish_answers(&mut self) {
-        while let Some((reference, answer)) = self.answers.next().await {
-            self.answer(reference, answer).await;
+        while let Some(answer) = self.answers.next().await {
+            self.answer(*answer).await;
         }
     }
 
-    pub(super) async fn answer(
-        &mut self,
-        reference: Option<FrameRef>,
-        answer: Result<ServerMessage, Refusal>,
-    ) {
+    pub(super) async fn answer(&mut self, answer: Answer) {
+        let Answer { reference, answer } = answer;
         match answer {
             Ok(message) => self.outbox.answer(reference, message).await,
             Err(refusal) => self.outbox.refuse(reference, refusal.0).await,
@@ -219,10 +235,10 @@ impl Reader {
         let id = *found?.0;
         self.sessions.remove(&id);
         match closing.reason {
-            None => Some(End::Close(CLOSE_SLOW)),
+            None => Some(End::Close(&CLOSE_SLOW)),
             Some(CloseReason::Ended) => None,
             Some(CloseReason::Superseded) if self.sessions.is_empty() => {
-                Some(End::Close(CLOSE_SUPERSEDED))
+                Some(End::Close(&CLOSE_SUPERSEDED))
             }
             Some(CloseReason::Superseded) => {
                 let detail = format!("the session {id} came back over another link");
@@ -253,9 +269,9 @@ fn reference_of(text: &str) -> Option<FrameRef> {
 fn broken(error: axum::Error) -> End {
     let inner = error.into_inner();
     match inner.downcast_ref::<tungstenite::Error>() {
-        Some(tungstenite::Error::Capacity(_)) => End::Close(CLOSE_TOO_LARGE),
-        Some(tungstenite::Error::Utf8(_)) => End::Close((1007, "not_utf8")),
-        Some(tungstenite::Error::Protocol(_)) => End::Close((1002, "protocol_error")),
+        Some(tungstenite::Error::Capacity(_)) => End::Close(&CLOSE_TOO_LARGE),
+        Some(tungstenite::Error::Utf8(_)) => End::Close(&(1007, "not_utf8")),
+        Some(tungstenite::Error::Protocol(_)) => End::Close(&(1002, "protocol_error")),
         _ => End::Gone,
     }
 }

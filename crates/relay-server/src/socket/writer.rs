@@ -124,7 +124,7 @@ impl Writer {
 
     async fn write_queued(&mut self, queued: Outgoing) -> Result<(), Over> {
         match queued {
-            Outgoing::Frame(text, _space) => self.feed_text(text).await,
+            Outgoing::Frame(frame) => self.feed_text(frame.text).await,
             Outgoing::Deliver(deliver) => self.feed_text(deliver_text(&deliver)).await,
             Outgoing::Control(control) => self.feed_text(control_text(*control)).await,
             Outgoing::Subscribe(new) => self.followed(|it| it.add(*new).boxed()).await,
@@ -132,7 +132,7 @@ impl Writer {
                 self.followed(|it| async move { it.remove(&id).await }.boxed())
                     .await
             }
-            Outgoing::Close(why) => self.close(why).await,
+            Outgoing::Close(why) => self.close(*why).await,
         }
     }
 

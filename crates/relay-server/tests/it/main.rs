@@ -16,6 +16,7 @@ mod matrix;
 mod messaging;
 mod odd_input;
 mod polling;
+mod python;
 mod sessions;
 mod shutdown;
 mod socket;

@@ -182,7 +182,7 @@ async fn in_queries() {
             let name = parameter["name"].as_str().unwrap();
             for odd in ODD_TEXTS {
                 let mut request = everything.example(&route);
-                if route.method == "DELETE" || route.path == "/v1/events/stream" && *odd == "" {
+                if route.method == "DELETE" || route.path == "/v1/events/stream" && odd.is_empty() {
                     continue;
                 }
                 let mark = if request.path.contains('?') { '&' } else { '?' };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relay_core::environment::Environment;
-use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use relay_core::store::sqlite::{OpenError, SqliteOptions, SqliteStore, Synchronous};
 use relay_core::{Caller, Engine};
 use relay_server::{Config, ServeError, serve};
 use serde_json::{Value, json};
@@ -101,13 +101,15 @@ impl World {
             directory,
             ..
         } = self;
-        let mut engine = Some(engine);
-        // Tasks of the old server hold the engine for a moment more.
-        let old = Arc::downgrade(&engine.take().unwrap());
-        while old.strong_count() > 0 {
-            tokio::task::yield_now().await;
-        }
-        let engine = open(&directory);
+        drop(engine);
+        let engine = loop {
+            // What a client's last request held of the old engine may take a moment to go.
+            match try_open(&directory) {
+                Ok(engine) => break engine,
+                Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        };
         let (admin, key) = (admin.token.unwrap(), key.token.unwrap());
         Self::over(directory, engine, config, admin, key).await
     }
@@ -144,12 +146,16 @@ impl World {
 }
 
 fn open(directory: &TempDir) -> Arc<Engine> {
+    try_open(directory).unwrap()
+}
+
+fn try_open(directory: &TempDir) -> Result<Arc<Engine>, OpenError> {
     let environment = Environment::system();
     let mut options = SqliteOptions::new(directory.path().join("relay.db"));
     // The store's own tests are about durability; these need not wait for the disk.
     options.synchronous = Synchronous::Off;
-    let store = SqliteStore::open(&options, environment.random.clone()).unwrap();
-    Arc::new(Engine::new(Arc::new(store), environment))
+    let store = SqliteStore::open(&options, environment.random.clone())?;
+    Ok(Arc::new(Engine::new(Arc::new(store), environment)))
 }
 
 /// What a session can do at least, beside taking messages at once.

@@ -68,7 +68,7 @@ any flushed | active on-idle next-message | offer next-message: somebody flushed
 any flushed | active on-idle manual | offer manual: somebody flushed it
 on-idle flushed | active on-idle manual | offer on-idle: somebody flushed it
 manual flushed | active manual | offer manual: somebody flushed it
-any flushed | active on-idle next-message unlinked | hold next-message: the session has no link; it comes by at its boundaries
+any flushed | active on-idle next-message unlinked | hold next-message: the session has no link at the moment
 any flushed | active on-idle next-message unlinked at:next-message | offer next-message: somebody flushed it
 # The session queues for itself.
 any | active next-message on-idle queue | offer next-message: the session queues for itself
@@ -77,11 +77,11 @@ any | active next-tool-call next-message queue at:next-message | offer next-mess
 any | active immediate manual queue | offer immediate: the session queues for itself
 any | active manual queue | offer manual: the session queues for itself
 manual | active manual queue | offer manual: the session queues for itself
-on-idle | active on-idle queue unlinked | hold on-idle: the session has no link; it comes by at its boundaries
+on-idle | active on-idle queue unlinked | hold on-idle: the session has no link at the moment
 # There is no link.
-any | idle next-message on-idle unlinked | hold next-message: the session has no link; it comes by at its boundaries
-on-idle | idle on-idle unlinked | hold on-idle: the session has no link; it comes by at its boundaries
-immediate | idle immediate unlinked | hold immediate: the session has no link; it comes by at its boundaries
+any | idle next-message on-idle unlinked | hold next-message: the session has no link at the moment
+on-idle | idle on-idle unlinked | hold on-idle: the session has no link at the moment
+immediate | idle immediate unlinked | hold immediate: the session has no link at the moment
 manual | idle manual unlinked | hold manual: it waits for a flush
 immediate | idle immediate unlinked at:next-message | offer immediate: it waits for nothing
 # No mode: the first safe boundary.

@@ -155,19 +155,19 @@ fn it_waits_then_is_offered_and_delivered() {
     );
     waiting.reads(
         None,
-        "+0.0 s  waits: the session is active; it waits for next-tool-call
+        "+0 ms  waits: the session is active; it waits for next-tool-call
          now: pending",
     );
     waiting.reads(
         Some(&out),
-        "+0.0 s  waits: the session is active; it waits for next-tool-call
-         +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 7)
+        "+0 ms  waits: the session is active; it waits for next-tool-call
+         +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 1)
          now: offered to session S, no answer yet",
     );
     waiting.answer(3_250, out, delivered()).reads(
         None,
-        "+0.0 s  waits: the session is active; it waits for next-tool-call
-         +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 7)
+        "+0 ms  waits: the session is active; it waits for next-tool-call
+         +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 1)
          +3.2 s  delivered, by the session, door acp.prompt
          end: delivered",
     );
@@ -359,7 +359,7 @@ fn late_receipts_and_ends_of_our_own() {
         )
         .reads(
             None,
-            "+0.0 s  fails: it can't do that
+            "+0 ms  fails: it can't do that
              end: failed; it was not seen",
         );
     Tale::of(pending()).step(9_000, Step::Read).reads(
@@ -447,7 +447,7 @@ fn everything_is_given_in_the_order_of_time() {
     assert_eq!(delivery.receipts.map(|receipts| receipts.len()), Some(1));
     tale.reads(
         Some(&out),
-        "+0.5 s  waits: the session is active; it waits for next-tool-call
+        "+500 ms  waits: the session is active; it waits for next-tool-call
          +1.0 s  offered to session S as on-idle: the session is idle (offer 1)
          +20.0 s  waits again: somebody flushed it
          +31.0 s  offer 1 was not answered in time
@@ -512,8 +512,8 @@ fn long_words_of_others_are_cut() {
 #[test]
 fn times_are_told_in_fitting_units() {
     let cases = [
-        (0, "+0.0 s"),
-        (49, "+0.0 s"),
+        (0, "+0 ms"),
+        (49, "+49 ms"),
         (1_290, "+1.2 s"),
         (119_999, "+119.9 s"),
         (120_000, "+2 min 0 s"),

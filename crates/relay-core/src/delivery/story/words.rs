@@ -71,7 +71,7 @@ pub(super) fn standing(known: &DeliveryStory, out: Option<&Offer>) -> String {
 pub(super) fn entry(known: &DeliveryStory, entry: &Entry) -> Line {
     match entry {
         Entry::Decision(one) => decision(known, one),
-        Entry::Offer(settled) => offer(settled),
+        Entry::Offer(settled) => offer(known, settled),
         Entry::Receipt(stored) => receipt(known, stored),
     }
 }
@@ -97,13 +97,16 @@ pub(super) fn decision(known: &DeliveryStory, decision: &DeliveryDecision) -> Li
     }
 }
 
-pub(super) fn offer(settled: &SettledOffer) -> Line {
+pub(super) fn offer(known: &DeliveryStory, settled: &SettledOffer) -> Line {
     let attempt = &settled.attempt;
     Line {
         at: attempt.offered_at,
         text: format!(
-            "offered to session {} as {}: {} (offer {})",
-            attempt.session_id, attempt.mode, settled.why, attempt.epoch
+            "offered to session {} as {}: {} ({})",
+            attempt.session_id,
+            attempt.mode,
+            settled.why,
+            name_of_offer(known, Some(attempt.epoch))
         ),
     }
 }
@@ -111,10 +114,10 @@ pub(super) fn offer(settled: &SettledOffer) -> Line {
 fn receipt(known: &DeliveryStory, stored: &StoredReceipt) -> Line {
     let said = match stored.by {
         ReceiptSource::Session => by_session(known, &stored.receipt),
-        ReceiptSource::Relay => by_relay(stored),
+        ReceiptSource::Relay => by_relay(known, stored),
     };
     let offer = match stored.epoch {
-        Some(epoch) if stored.late => format!(" (offer {epoch})"),
+        Some(_) if stored.late => format!(" ({})", name_of_offer(known, stored.epoch)),
         _ => String::new(),
     };
     let text = match stored.late {
@@ -166,14 +169,11 @@ fn not_taken(failed: &FailedReceipt) -> String {
     )
 }
 
-fn by_relay(stored: &StoredReceipt) -> String {
+fn by_relay(known: &DeliveryStory, stored: &StoredReceipt) -> String {
     let MessageReceipt::Failed(failed) = &stored.receipt else {
         return format!("{}, read in the inbox", stored.receipt.tag());
     };
-    let offer = match stored.epoch {
-        Some(epoch) => format!("offer {epoch}"),
-        None => "the offer".to_owned(),
-    };
+    let offer = name_of_offer(known, stored.epoch);
     match failed.reason.as_str() {
         NO_RECEIPT => format!("{offer} was not answered in time"),
         reason if reason == ReturnCause::LinkLost.as_str() => {
@@ -181,6 +181,27 @@ fn by_relay(stored: &StoredReceipt) -> String {
         }
         reason => format!("{offer} ended: {}", shown(reason)),
     }
+}
+
+/// Offers are numbered as people count. One that was under way when a process died is not in the history.
+fn name_of_offer(known: &DeliveryStory, epoch: Option<u64>) -> String {
+    let Some(epoch) = epoch else {
+        return "the offer".to_owned();
+    };
+    let offers = known.history.iter().filter_map(|entry| match entry {
+        Entry::Offer(settled) => Some(settled.attempt.epoch),
+        _ => None,
+    });
+    let (mut before, mut newer, mut found) = (0, false, false);
+    for other in offers {
+        before += u32::from(other < epoch);
+        newer |= other > epoch;
+        found |= other == epoch;
+    }
+    if newer && !found {
+        return "an offer of before".to_owned();
+    }
+    format!("offer {}", before + 1)
 }
 
 fn door(metadata: Option<&Metadata>) -> String {
@@ -206,7 +227,8 @@ pub(super) fn since(from: Timestamp, to: Timestamp) -> String {
     let millis = millis.unsigned_abs();
     let (seconds, minutes, hours) = (millis / 1_000, millis / 60_000, millis / 3_600_000);
     let length = match (seconds, hours) {
-        (0..120, _) => format!("{}.{} s", seconds, millis % 1_000 / 100),
+        (0, _) => format!("{millis} ms"),
+        (1..120, _) => format!("{}.{} s", seconds, millis % 1_000 / 100),
         (120..7_200, _) => format!("{minutes} min {} s", seconds % 60),
         (_, 0..48) => format!("{hours} h {} min", minutes % 60),
         _ => format!("{} days {} h", hours / 24, hours % 24),

@@ -386,8 +386,8 @@ impl Store for SqliteStore {
 
     fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>> {
         self.read(|connection| {
-            let workspace = workspaces::by_no(connection, position.workspace_no())?;
-            message_read::message_at(connection, workspace.id, position)
+            let workspace = workspaces::id_of(connection, position.workspace_no())?;
+            message_read::message_at(connection, workspace, position)
         })
     }
 

@@ -28,12 +28,6 @@ pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
     let before = tx.session(report.session)?;
     let new = unknown_yet(&before, &report.events)?;
     let mut duplicates = (report.events.len() - new.len()) as u64;
-    let Some(last) = new.last() else {
-        return Ok(Reported {
-            acked: before.acked,
-            duplicates,
-        });
-    };
     let workspace = tx.workspace(before.workspace_no)?;
     let mut writing = Writing {
         workspace: &workspace,
@@ -41,10 +35,22 @@ pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
         at: report.at,
         jitter: report.jitter,
     };
+    for tail in &report.tails {
+        writing.observation(tx, tail)?;
+    }
+    let Some(last) = new.last() else {
+        return Ok(Reported {
+            acked: before.acked,
+            duplicates,
+        });
+    };
     for numbered in new {
         writing.check(&numbered.report)?;
     }
     for numbered in new {
+        for tail in &numbered.tails {
+            writing.observation(tx, tail)?;
+        }
         let told = writing.write(tx, &numbered.report)?;
         duplicates += u64::from(told == Told::Known);
     }
@@ -128,7 +134,8 @@ impl Writing<'_> {
     fn write(&mut self, tx: &mut Tx<'_>, report: &ReportKind) -> Result<Told> {
         check_goes_on(&self.session)?;
         match report {
-            ReportKind::Observation(event) => self.observation(tx, event.as_deref()),
+            ReportKind::Observation(None) => Ok(Told::News),
+            ReportKind::Observation(Some(event)) => self.observation(tx, event),
             ReportKind::Status { status, reason } => self.status(tx, *status, reason.as_ref()),
             ReportKind::Receipt {
                 delivery,
@@ -139,10 +146,7 @@ impl Writing<'_> {
         }
     }
 
-    fn observation(&self, tx: &mut Tx<'_>, event: Option<&AgentSessionEvent>) -> Result<Told> {
-        let Some(event) = event else {
-            return Ok(Told::News);
-        };
+    fn observation(&self, tx: &mut Tx<'_>, event: &AgentSessionEvent) -> Result<Told> {
         let report = SessionReport {
             agent_id: tx.agent_by_no(self.session.agent)?.id,
             session_id: Some(self.session.id),

@@ -10,11 +10,11 @@ use super::writer::Tx;
 use crate::delivery::apply::{Applied, Circumstances, Fact, Moved, Step, apply};
 use crate::delivery::history::Entry;
 use crate::delivery::lane::Lane;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::delivery_requests::{Advance, Advanced};
 use crate::store::news::{DeliveryMoved, News};
 use crate::store::position::Position;
-use crate::store::records::{SessionRow, WorkspaceRow};
+use crate::store::records::{DeliveryRow, SessionRow, WorkspaceRow};
 
 /// A step that is to be taken.
 pub(super) struct Taken<'a> {
@@ -66,13 +66,31 @@ impl Tx<'_> {
             holder: holder.transpose()?.map(|session| session.id),
         };
         match apply(&stored.row, taken.step, &given) {
-            Applied::Moved(moved) => self.write_move(&workspace, &stored, *moved, taken),
+            Applied::Moved(moved) => {
+                self.check_can_come(&moved.row, taken.step)?;
+                self.write_move(&workspace, &stored, *moved, taken)
+            }
             Applied::Noted { entry, fact } => {
                 let entry = Some(*entry);
                 self.write_note(&workspace, stored, entry, fact.map(|fact| *fact), taken)
             }
             Applied::Nothing => self.write_note(&workspace, stored, None, None, taken),
             Applied::Refused(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Refuses to try again what only a session may have that is no more.
+    fn check_can_come(&mut self, row: &DeliveryRow, step: &Step) -> Result<()> {
+        let Some(only) = row.only_session.filter(|_| matches!(step, Step::Retried)) else {
+            return Ok(());
+        };
+        let session = self.session(only)?;
+        match session.status.is_terminal() {
+            false => Ok(()),
+            true => Err(Error::SessionEnded {
+                id: session.id,
+                status: session.status,
+            }),
         }
     }
 

@@ -179,6 +179,14 @@ pub(super) fn by_no(connection: &Connection, no: u32) -> Result<WorkspaceRow> {
         .query_row([no], read_workspace)?)
 }
 
+/// The id of a workspace that must exist.
+pub(super) fn id_of(connection: &Connection, no: u32) -> Result<WorkspaceId> {
+    Ok(connection
+        .prepare_cached("SELECT id FROM workspaces WHERE no = ?1")?
+        .query_row([no], |row| row.get(0).map(uuid_of))
+        .map(WorkspaceId::from_uuid)?)
+}
+
 pub(super) fn credential(connection: &Connection, hash: Hash) -> Result<Option<Credential>> {
     let found = connection
         .prepare_cached(

@@ -1,6 +1,6 @@
 //! What callers can do about a delivery: `deliver` and `retry`, and what they are told.
 
-use relay_core::Result;
+use relay_core::{Error, Result};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{
     DeliveryMode, DeliveryReason, DeliveryState, MessageReceipt, Priority,
@@ -371,6 +371,21 @@ fn only_what_has_failed_is_tried_again() {
         assert_eq!((problem.code, problem.status), (code, 409));
         assert_eq!(lab.delivery(id).generation, 1);
     }
+}
+
+#[test]
+fn a_retry_for_a_session_that_is_no_more_is_refused() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let sent = lab.post_all("hello");
+    bob.deliver(&bob.offer());
+    bob.becomes(AgentStatus::Active);
+    let id = lab.deliver_to(sent.message_id, bob.id());
+    bob.becomes(AgentStatus::Failed);
+    assert_eq!(lab.state(id), DeliveryState::Failed);
+    let refused = begin_retry(&lab, "key", id).end().unwrap_err();
+    assert!(matches!(refused, Error::SessionEnded { .. }), "{refused}");
+    assert_eq!(lab.delivery(id).generation, 1);
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use relay_core::link::Parcel;
 use relay_core::{Error, Reach};
 use relay_protocol::api::messages::{NewAttachment, SendMessage, SendTarget};
-use relay_protocol::delivery::{DeliveryMode, Priority};
-use relay_protocol::delivery_record::{CancelDelivery, Flush};
-use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::delivery::{DeliveryMode, MessageReceipt, Priority};
+use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Flush};
+use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::session::{
     AtBoundary, Attach, BoundaryKind, LifecycleRequest, NumberedEvent, ReportEvents,
@@ -19,8 +19,8 @@ use relay_protocol::status::AgentStatus;
 
 use super::gate::Fate;
 use super::harness::{SimLink, Temper, Up, delivered, failed, receipt};
-use super::model::{Asked, Declared, Fault, Stand};
-use super::world::{InAir, Outcome, World};
+use super::model::{Asked, Declared, Fault, Line, Stand};
+use super::world::{InAir, Outcome, Said, World};
 
 /// One thing that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ impl World {
                     let by = *self.dice.pick(&[-60_000, -2_000, 2_000, 60_000]).unwrap();
                     self.say(|| format!("the wall clock is set by {by} ms"));
                     self.clock.set_by(by);
+                    self.model.clock_was_set = true;
                 }
                 Ok(())
             }
@@ -160,8 +161,12 @@ impl World {
                 self.due_taken(at, session, kind, result)?;
             }
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
-            Outcome::Receipt(id, says_delivered, Ok(stored)) => {
+            Outcome::Receipt(id, says, Ok(stored)) => {
+                if says.outdated && !stored.late {
+                    return Err(format!("{id}: a receipt for an older offer was taken"));
+                }
                 let told = self.model.told(id)?;
+                let says_delivered = says.delivered;
                 if says_delivered && !stored.late && !told.delivered {
                     return Err(format!(
                         "{id}: a receipt `delivered` was taken and is not logged"
@@ -224,7 +229,11 @@ impl World {
                     },
                 );
                 match &mut harness.link {
-                    Some((link, id)) if link.line == line => *id = link_id,
+                    Some((link, id)) if link.line == line => {
+                        *id = link_id;
+                        let now = relay_core::environment::Clock::now(&*self.clock);
+                        self.model.links.insert(session, Line::Up(now));
+                    }
                     // The link broke before the answer came.
                     _ => {
                         if let Some(id) = link_id {
@@ -250,6 +259,8 @@ impl World {
     ) -> Result<(), Fault> {
         let Ok(due) = result else { return Ok(()) };
         let now = self.now();
+        // What it takes along does not depend on its link.
+        self.model.links.remove(&session);
         for due in due.deliveries {
             self.say(|| format!("taken along {:?} by {at}", due.context));
             self.model
@@ -327,15 +338,16 @@ impl World {
             Up::Receipt(frame) => {
                 let via = self.dice.chance(800).then_some(session);
                 let id = frame.delivery_id;
-                let says_delivered = matches!(
-                    frame.receipt,
-                    relay_protocol::delivery::MessageReceipt::Delivered(_)
-                );
+                let newest = self.model.deliveries.get(&id).map(|told| told.last_epoch);
+                let says = Said {
+                    delivered: matches!(frame.receipt, MessageReceipt::Delivered(_)),
+                    outdated: frame.epoch.is_some_and(|epoch| Some(epoch) < newest),
+                };
                 self.spawn(
                     format!("receipt of {at} for {id}"),
                     move |engine| async move {
                         let result = engine.receipt(&caller, via, frame).await;
-                        Outcome::Receipt(id, says_delivered, result)
+                        Outcome::Receipt(id, says, result)
                     },
                 );
             }
@@ -377,17 +389,31 @@ impl World {
         if self.dice.chance(120) {
             body.attachments = Some(vec![image()]);
         }
+        self.send_as(from, body);
+    }
+
+    fn send_as(&mut self, from: usize, body: SendMessage) {
         let asked = Asked {
-            mode,
+            mode: body.mode,
             allow_downgrade: body.allow_downgrade == Some(true),
             priority: body.priority.unwrap_or(Priority::Normal),
-            deadline,
+            deadline: body.deadline,
         };
         self.model.sending(body.text.clone(), asked);
         let caller = self.agents[from].caller.clone();
         self.spawn(format!("send of {from}"), move |engine| async move {
             Outcome::Sent(engine.send(&caller, body).await)
         });
+    }
+
+    /// Everybody writes to everybody, and nothing else happens.
+    pub(super) fn everybody_writes(&mut self) -> Result<(), Fault> {
+        for from in 0..self.agents.len() {
+            let target = SendTarget::Channel("general".to_owned());
+            let body = SendMessage::text(target, format!("in peace, {from}"));
+            self.send_as(from, body);
+        }
+        self.come_to_rest().map(drop)
     }
 
     fn harness_acts(&mut self) -> Result<(), Fault> {
@@ -462,12 +488,17 @@ impl World {
         self.say(|| format!("the link of {at} breaks"));
         if let Some(session) = session {
             self.engine().link_lost(session, id);
+            let now = self.now();
+            self.model.links.insert(session, Line::Down(now));
         }
     }
 
     pub(super) fn attach(&mut self, at: usize) {
         let wire = self.wire.clone();
         let harness = &mut self.harnesses[at];
+        if let Some(session) = harness.session {
+            self.model.links.remove(&session);
+        }
         harness.attaching = true;
         harness.lines += 1;
         let line = harness.lines;
@@ -616,7 +647,7 @@ impl World {
         if let Ok(told) = self.model.told(id) {
             told.disturbed = true;
         }
-        match self.dice.below(5) {
+        match self.dice.below(8) {
             0 | 1 => self.spawn(format!("cancel {id}"), move |engine| async move {
                 let _ = engine
                     .cancel_delivery(&key, id, CancelDelivery::default())
@@ -628,6 +659,9 @@ impl World {
                 Outcome::Done
             }),
             3 => self.flush(),
+            4 => self.edit(),
+            5 => self.deliver_once_more(),
+            6 if self.dice.chance(40) => self.release_agent(),
             _ => {
                 let at = self.dice.below(self.agents.len() as u64) as usize;
                 let caller = self.agents[at].caller.clone();
@@ -639,6 +673,54 @@ impl World {
                 });
             }
         }
+    }
+
+    fn edit(&mut self) {
+        let ids: Vec<MessageId> = self.model.messages.keys().copied().collect();
+        let Some(&id) = self.dice.pick(&ids) else {
+            return;
+        };
+        let author = self.model.messages[&id].0;
+        let Some(author) = self.agents.iter().find(|agent| Some(agent.id) == author) else {
+            return;
+        };
+        let caller = author.caller.clone();
+        let text = format!("edited at {}", self.step_no);
+        self.spawn(format!("edit {id}"), move |engine| async move {
+            let _ = engine.edit_message(&caller, id, text).await;
+            Outcome::Done
+        });
+    }
+
+    fn deliver_once_more(&mut self) {
+        let ids: Vec<MessageId> = self.model.messages.keys().copied().collect();
+        let at = self.dice.below(self.harnesses.len() as u64) as usize;
+        let (Some(&message_id), Some(session)) = (self.dice.pick(&ids), self.harnesses[at].session)
+        else {
+            return;
+        };
+        self.model.addressing(message_id, session);
+        let body = DeliverMessage {
+            message_id,
+            agent: None,
+            session_id: Some(session),
+            context: None,
+        };
+        let key = self.key.clone();
+        let name = format!("deliver {message_id} to {session}");
+        self.spawn(name, move |engine| async move {
+            let _ = engine.deliver(&key, body).await;
+            Outcome::Done
+        });
+    }
+
+    fn release_agent(&mut self) {
+        let at = self.dice.below(self.agents.len() as u64) as usize;
+        let (key, name) = (self.key.clone(), self.agents[at].name.clone());
+        self.spawn(format!("release agent {at}"), move |engine| async move {
+            let _ = engine.release_agent(&key, &name, None).await;
+            Outcome::Done
+        });
     }
 
     fn flush(&mut self) {

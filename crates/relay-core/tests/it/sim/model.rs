@@ -12,7 +12,7 @@ use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{DeliveryMode, MessageContext, Priority};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use relay_protocol::ids::{AgentId, DeliveryId, MessageId, SessionId};
-use relay_protocol::message::AttachmentKind;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
 use relay_protocol::policy::Policy;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::status::AgentStatus;
@@ -62,6 +62,8 @@ pub(super) struct Told {
     pub(super) flushed: bool,
     /// Somebody has asked for something that takes it out of the order for a while.
     pub(super) disturbed: bool,
+    /// It was made for one of these sessions only.
+    pub(super) only: Option<BTreeSet<SessionId>>,
 }
 
 /// A session, as the log tells it.
@@ -79,7 +81,10 @@ pub(super) struct Model {
     pub(super) seq: u64,
     pub(super) deliveries: BTreeMap<DeliveryId, Told>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    pub(super) messages: BTreeSet<MessageId>,
+    /// Messages that were sent: by whom, and their newest version.
+    pub(super) messages: BTreeMap<MessageId, (Option<AgentId>, u32)>,
+    /// For which sessions messages of before were to be delivered once more.
+    addressed: BTreeMap<MessageId, BTreeSet<SessionId>>,
     /// Offers that were handed over and not settled: who has it, and which offer it is.
     pub(super) out: BTreeMap<DeliveryId, (SessionId, u64)>,
     pub(super) asked: BTreeMap<MessageId, Asked>,
@@ -94,6 +99,17 @@ pub(super) struct Model {
     pub(super) latest: Timestamp,
     /// Flushes under way, by agent.
     flushing: BTreeMap<AgentId, u32>,
+    /// Sessions whose link is known to be up or down, and since when.
+    pub(super) links: BTreeMap<SessionId, Line>,
+    /// Times of the wall clock can't be compared any more.
+    pub(super) clock_was_set: bool,
+}
+
+/// Whether a session's link is up, and since when it is or isn't.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line {
+    Up(Timestamp),
+    Down(Timestamp),
 }
 
 /// Something that must not be.
@@ -105,7 +121,8 @@ impl Default for Model {
             seq: 0,
             deliveries: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            messages: BTreeSet::new(),
+            messages: BTreeMap::new(),
+            addressed: BTreeMap::new(),
             out: BTreeMap::new(),
             asked: BTreeMap::new(),
             sending: BTreeMap::new(),
@@ -115,6 +132,8 @@ impl Default for Model {
             late_receipts: 0,
             latest: Timestamp::from_millis(0),
             flushing: BTreeMap::new(),
+            links: BTreeMap::new(),
+            clock_was_set: false,
         }
     }
 }
@@ -131,10 +150,15 @@ impl Model {
         };
         match event {
             RelayEvent::MessageCreated(created) => {
-                let id = created.message.id;
-                self.messages.insert(id);
+                let (id, from) = (created.message.id, created.message.from.id);
+                self.messages.insert(id, (from, created.message.version));
                 if let Some(asked) = self.sending.get(&created.message.text) {
                     self.asked.insert(id, asked.clone());
+                }
+            }
+            RelayEvent::MessageUpdated(updated) => {
+                if let Some((_, version)) = self.messages.get_mut(&updated.message.id) {
+                    *version = updated.message.version;
                 }
             }
             RelayEvent::DeliveryCreated(created) => {
@@ -157,6 +181,7 @@ impl Model {
                     delivered: false,
                     last_epoch: 0,
                     disturbed: false,
+                    only: self.addressed.get(&created.message.id).cloned(),
                     flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
                 };
                 if self.deliveries.insert(created.delivery_id, told).is_some() {
@@ -171,13 +196,13 @@ impl Model {
                 self.moves(event.delivery_id, Stand::Ended("delivered"), logged.at)?;
                 self.told(event.delivery_id)?.delivered = true;
             }
-            RelayEvent::DeliveryDeferred(event) => self.deferred(
-                event.delivery_id,
-                event.available_at,
-                event.reason.as_deref(),
-                logged.at,
-            )?,
+            RelayEvent::DeliveryDeferred(event) => {
+                let reason = event.reason.as_deref();
+                self.fits_link(event.session_id, reason, logged.at)?;
+                self.deferred(event.delivery_id, event.available_at, reason, logged.at)?;
+            }
             RelayEvent::DeliveryFailed(event) if event.terminal == Some(true) => {
+                self.fits_link(event.session_id, Some(&event.reason), logged.at)?;
                 self.moves(event.delivery_id, Stand::Ended("failed"), logged.at)?;
                 if event.surfaced.is_none() {
                     return Err(format!("{} failed without `surfaced`", event.delivery_id));
@@ -187,6 +212,7 @@ impl Model {
                 let next = event
                     .next_attempt_at
                     .ok_or("an attempt without a next one")?;
+                self.fits_link(event.session_id, Some(&event.reason), logged.at)?;
                 self.moves(event.delivery_id, Stand::Resting(next), logged.at)?;
             }
             RelayEvent::DeliveryCancelled(event) => {
@@ -267,6 +293,27 @@ impl Model {
         Ok(())
     }
 
+    /// A session that has a link keeps what it accepted; one that has none can't be silent.
+    fn fits_link(
+        &self,
+        session: Option<SessionId>,
+        reason: Option<&str>,
+        at: Timestamp,
+    ) -> Result<(), Fault> {
+        let line = session.and_then(|session| self.links.get(&session));
+        let wrong = match (line, reason) {
+            (Some(Line::Up(since)), Some("lease_expired")) => *since < at,
+            (Some(Line::Down(since)), Some(reason)) if reason.ends_with("no_receipt") => {
+                *since < at
+            }
+            _ => false,
+        };
+        if wrong && !self.clock_was_set {
+            return Err(format!("{reason:?} of a session whose link is {line:?}"));
+        }
+        Ok(())
+    }
+
     fn deferred(
         &mut self,
         id: DeliveryId,
@@ -295,7 +342,7 @@ impl Model {
 
     /// The deadline of a delivery in its present generation.
     pub(super) fn deadline(&self, told: &Told) -> Timestamp {
-        let asked = self.asked.get(&told.message);
+        let asked = self.asked(told);
         let first = asked
             .and_then(|asked| asked.deadline)
             .unwrap_or_else(|| told.created_at.plus_millis(self.default_deadline_ms));
@@ -305,8 +352,15 @@ impl Model {
         }
     }
 
+    /// What its send asked for. What is delivered once more asks for nothing.
+    fn asked(&self, told: &Told) -> Option<&Asked> {
+        self.asked
+            .get(&told.message)
+            .filter(|_| told.only.is_none())
+    }
+
     fn ask(&self, told: &Told) -> (Ask, Priority) {
-        let asked = self.asked.get(&told.message);
+        let asked = self.asked(told);
         let ask = Ask {
             mode: asked.and_then(|asked| asked.mode),
             allow_downgrade: asked.is_some_and(|asked| asked.allow_downgrade),
@@ -319,6 +373,11 @@ impl Model {
     /// A message with this text is about to be sent.
     pub(super) fn sending(&mut self, text: String, asked: Asked) {
         self.sending.insert(text, asked);
+    }
+
+    /// A message of before is to be delivered to one session.
+    pub(super) fn addressing(&mut self, message: MessageId, session: SessionId) {
+        self.addressed.entry(message).or_default().insert(session);
     }
 
     /// Any delivery of an agent may be let go from now on.
@@ -340,6 +399,7 @@ impl Model {
     pub(super) fn crashed(&mut self) {
         self.out.clear();
         self.flushing.clear();
+        self.links.clear();
     }
 
     /// The session that an agent's deliveries must go to.
@@ -355,6 +415,14 @@ impl Model {
             })
             .max_by_key(|(_, session)| session.started)
             .map(|(id, _)| *id)
+    }
+
+    /// A session must be shown what a message says now, not what it said before an edit.
+    pub(super) fn shown(&self, message: &RelayMessage) -> Result<(), Fault> {
+        match self.messages.get(&message.id) {
+            Some((_, version)) if *version == message.version => Ok(()),
+            known => Err(format!("{} is shown as it was: {known:?}", message.id)),
+        }
     }
 
     /// Holds an offer that was handed to a session against the log.
@@ -385,8 +453,12 @@ impl Model {
         if self.deadline(&told) <= now {
             return fault("its deadline has passed");
         }
-        if self.current(told.agent) != Some(session) {
-            return fault("that is not the agent's current session");
+        let meant = match &told.only {
+            Some(only) => only.contains(&session),
+            None => self.current(told.agent) == Some(session),
+        };
+        if !meant {
+            return fault("it is not for that session");
         }
         let out = self.out.values().filter(|(to, _)| *to == session).count();
         if out >= policy.window as usize {
@@ -408,6 +480,16 @@ impl Model {
         moment: Moment,
         policy: &Policy,
     ) -> Option<Verdict> {
+        self.verdict_on(session, self.ask(told).0, moment, policy)
+    }
+
+    fn verdict_on(
+        &self,
+        session: SessionId,
+        ask: Ask,
+        moment: Moment,
+        policy: &Policy,
+    ) -> Option<Verdict> {
         let declared = self.declared.get(&session)?;
         let view = SessionView {
             capabilities: &declared.capabilities,
@@ -415,7 +497,7 @@ impl Model {
             status: self.sessions.get(&session)?.status,
             linked: true,
         };
-        Some(decide(&view, self.ask(told).0, policy, moment))
+        Some(decide(&view, ask, policy, moment))
     }
 
     /// Whether a session could have a delivery right now.
@@ -443,18 +525,12 @@ impl Model {
         moment: Moment,
         policy: &Policy,
     ) -> Option<Verdict> {
-        let declared = self.declared.get(&session)?;
-        let view = SessionView {
-            capabilities: &declared.capabilities,
-            safe_states: &declared.safe_states,
-            status: self.sessions.get(&session)?.status,
-            linked: true,
-        };
         let ask = Ask {
             flushed: true,
             ..self.ask(told).0
         };
-        told.flushed.then(|| decide(&view, ask, policy, moment))
+        let verdict = self.verdict_on(session, ask, moment, policy);
+        verdict.filter(|_| told.flushed)
     }
 
     fn at_its_boundary(
@@ -495,6 +571,9 @@ impl Model {
         now: Timestamp,
     ) -> Result<(), Fault> {
         // At which of these moments it was offered can't be told; one in order is enough.
+        if told.only.is_some() {
+            return Ok(());
+        }
         let possible = moments(kinds).filter(|moment| {
             let verdicts = [
                 self.verdict(session, told, *moment, policy),
@@ -533,6 +612,7 @@ impl Model {
                 && other.stand == Stand::Waiting
                 && !other.flushed
                 && !other.disturbed
+                && other.only.is_none()
                 && !self.out.contains_key(other_id)
                 && key(other) < key(told)
                 && self.deadline(other) > self.latest.max(now)

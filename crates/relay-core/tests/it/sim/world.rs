@@ -78,9 +78,16 @@ pub(super) enum Outcome {
     AtBoundary(usize),
     Due(usize, SessionId, BoundaryKind, EngineResult<DueDeliveries>),
     Sent(EngineResult<MessageSent>),
-    Receipt(DeliveryId, bool, EngineResult<relay_core::ReceiptStored>),
+    Receipt(DeliveryId, Said, EngineResult<relay_core::ReceiptStored>),
     Flushed(AgentId),
     Done,
+}
+
+/// What a receipt says.
+pub(super) struct Said {
+    pub(super) delivered: bool,
+    /// It answers an offer that another one has followed.
+    pub(super) outdated: bool,
 }
 
 /// A frame in the air.
@@ -379,6 +386,7 @@ impl World {
             if let Parcel::Deliver(deliver) = &carried.parcel {
                 self.say(|| format!("handed {:?} to {}", deliver.context, carried.harness));
                 let now = self.now();
+                self.model.shown(&deliver.message)?;
                 self.model.handed(
                     deliver.session_id,
                     &deliver.context,

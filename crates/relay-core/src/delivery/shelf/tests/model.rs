@@ -128,9 +128,13 @@ impl World {
     fn begin(&mut self, wanted: Wanted) {
         if self.refill.is_none() {
             self.shelf.begin_refill(wanted);
+            let of_use = self
+                .changes
+                .is_multiple_of(2)
+                .then_some(self.changes as usize % 5);
             self.refill = Some(Reading {
                 wanted,
-                rows: self.shelf.page_rows(self.in_flight.len()),
+                rows: self.shelf.page_rows(of_use, self.in_flight.len()),
                 page: None,
             });
         }
@@ -181,7 +185,7 @@ impl World {
                 Next::Wait => panic!("nothing is under way"),
                 Next::Item(..) | Next::Empty => return,
             };
-            let rows = shelf.page_rows(self.in_flight.len());
+            let rows = shelf.page_rows(Some(1), self.in_flight.len());
             shelf.begin_refill(asked);
             install(
                 &mut shelf,

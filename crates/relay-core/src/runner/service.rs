@@ -1,0 +1,307 @@
+//! What the engine's calls ask of the runner.
+
+use std::sync::Arc;
+
+use relay_protocol::delivery_record::DeliveryDecision;
+use relay_protocol::ids::SessionId;
+use relay_protocol::session::{BoundaryKind, DueDelivery};
+use relay_protocol::socket::ControlResult;
+use tokio::sync::oneshot;
+
+use super::control::{Ask, Asked};
+use super::guards::{HoldGuard, OnDrop, Settling};
+use super::link::{Deliver, LinkId, Parcel, SessionLink};
+use super::state::Offered;
+use super::waiter::Heard;
+use super::{Runner, epoch_of, stepped};
+use crate::delivery::apply::Step;
+use crate::delivery::history::Offer;
+use crate::error::{Result, StorageError};
+use crate::ingest::SharedStreams;
+use crate::store::{
+    Advance, Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn,
+    WorkspaceRow,
+};
+
+impl Runner {
+    /// A session can be reached over this link from now on.
+    pub(crate) fn connect(
+        &self,
+        session: SessionNo,
+        workspace: &Arc<WorkspaceRow>,
+        head: Position,
+        link: Option<Arc<dyn SessionLink>>,
+    ) -> Option<LinkId> {
+        let (mut state, times) = self.memory();
+        state.attach(session, workspace, head, times);
+        let id = link.and_then(|link| state.connect(session, link, times));
+        drop(state);
+        self.ring();
+        id
+    }
+
+    /// A session comes back: its link of before is closed, and what was out over it is settled once this
+    /// returns.
+    pub(crate) async fn supersede(&self, session: SessionNo) {
+        self.with(|state, times| state.supersede(session, times));
+        self.ring();
+        loop {
+            let news = self.inbox.news.notified();
+            let settled = self.with(|state, _| {
+                let live = state.live(session);
+                live.is_none_or(|live| live.out.is_empty())
+            });
+            if settled {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// A link is gone.
+    pub(crate) fn disconnect(&self, session: SessionNo, link: LinkId) {
+        let (mut state, times) = self.memory();
+        state.disconnect(session, link, times);
+        drop(state);
+        self.ring();
+    }
+
+    /// A session that has not ended.
+    pub(crate) fn session(&self, id: SessionId) -> Option<Arc<SessionRow>> {
+        let (state, _) = self.memory();
+        let no = state.by_id.get(&id)?;
+        state.live(*no).map(|live| live.row.clone())
+    }
+
+    /// The current session of an agent.
+    pub(crate) fn current(&self, agent: AgentNo) -> Option<Arc<SessionRow>> {
+        let (state, _) = self.memory();
+        let desk = state.desks.get(&agent)?;
+        let live = desk.sessions.get(&desk.current()?)?;
+        Some(live.row.clone())
+    }
+
+    /// The text that a session reports in pieces. One that has ended begins anew, and its reports are
+    /// refused.
+    pub(crate) fn streams(&self, session: SessionNo) -> SharedStreams {
+        self.with(|state, _| {
+            let live = state.live(session);
+            live.map(|live| live.streams.clone()).unwrap_or_default()
+        })
+    }
+
+    /// A session was heard of.
+    pub(crate) fn heard_of(&self, session: SessionNo) {
+        let (mut state, times) = self.memory();
+        state.heard_of(session, times);
+    }
+
+    /// A session stands at a boundary; what is due goes over its link.
+    pub(crate) fn open(&self, session: SessionNo, kind: BoundaryKind) {
+        let (mut state, times) = self.memory();
+        state.open(session, kind, times);
+        drop(state);
+        self.ring();
+    }
+
+    /// A session stands at a boundary until this returns: then what is due is on its link. When nobody
+    /// waits any more, it stands there no more.
+    pub(crate) async fn stand_at(&self, session: SessionNo, kind: BoundaryKind) {
+        self.open(session, kind);
+        let _leaves = OnDrop(|| self.memory().0.close(session, kind));
+        loop {
+            let news = self.inbox.news.notified();
+            let served = self.with(|state, _| {
+                let live = state.live(session);
+                live.is_none_or(|live| !live.openings.contains(&kind))
+            });
+            if served {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// What is due for a session that takes it along: so many, of so many bytes; and whether more is.
+    pub(crate) async fn take_due(
+        &self,
+        session: SessionNo,
+        kind: Option<BoundaryKind>,
+        (most, most_bytes): (usize, usize),
+        render: impl Fn(&Deliver) -> String,
+    ) -> (Vec<DueDelivery>, bool) {
+        let offered = self.claim(session, kind, most).await;
+        let (due, left) = self.unpack(offered, most_bytes, render);
+        let more = left || self.memory().0.has_more(session, kind);
+        (due, more)
+    }
+
+    async fn claim(
+        &self,
+        session: SessionNo,
+        kind: Option<BoundaryKind>,
+        limit: usize,
+    ) -> Vec<Offered> {
+        loop {
+            let news = self.inbox.news.notified();
+            let claimed = self.with(|state, times| {
+                let claimed = state.claim(session, kind, limit, times);
+                if !state.commands.is_empty() {
+                    // What has to be read, or ended, is done by whoever drives the runner.
+                    self.inbox.bell.notify_one();
+                }
+                claimed
+            });
+            match claimed {
+                Some(offered) => return offered,
+                None => news.await,
+            }
+        }
+    }
+
+    /// Reads the messages of claimed offers, as many as fit; the others are free again.
+    fn unpack(
+        &self,
+        offered: Vec<Offered>,
+        most_bytes: usize,
+        render: impl Fn(&Deliver) -> String,
+    ) -> (Vec<DueDelivery>, bool) {
+        let mut bytes = 0;
+        let mut due = Vec::new();
+        let mut left = Vec::new();
+        for offered in offered {
+            let deliver = match self.parcel(&offered) {
+                Some(Parcel::Deliver(deliver)) if left.is_empty() => deliver,
+                _ => {
+                    left.push(offered);
+                    continue;
+                }
+            };
+            let text = render(&deliver);
+            if !due.is_empty() && bytes + text.len() > most_bytes {
+                left.push(offered);
+                continue;
+            }
+            bytes += text.len();
+            due.push(DueDelivery {
+                message: (*deliver.message).clone(),
+                context: deliver.context,
+                text,
+            });
+        }
+        let more = !left.is_empty();
+        let (mut state, _) = self.memory();
+        for offered in left {
+            let Offered { row, offer, .. } = offered;
+            state.take_back_offer(row.agent, row.position, offer.epoch);
+        }
+        drop(state);
+        (due, more)
+    }
+
+    /// The offer that a receipt answers, if it is out. From now on nothing else settles it.
+    pub(crate) fn settle(
+        &self,
+        agent: Option<AgentNo>,
+        position: Position,
+        via: Option<SessionNo>,
+        epoch: Option<u64>,
+    ) -> Option<Settling> {
+        let (mut state, _) = self.memory();
+        let found = state.settle(agent, position, via, epoch)?;
+        Some(Settling::new(found, self.inbox.clone()))
+    }
+
+    /// Takes the step that somebody outside has asked for, and tells the memory when it is over, also
+    /// if nobody waits for it any more.
+    pub(crate) async fn take(
+        &self,
+        agent: AgentNo,
+        position: Position,
+        step: Step,
+        decisions: Vec<DeliveryDecision>,
+    ) -> Result<Advanced> {
+        let (tell, told) = oneshot::channel();
+        let inbox = self.inbox.clone();
+        let epoch = epoch_of(&step);
+        let advance = Advance {
+            position,
+            at: self.environment.clock.now(),
+            step,
+            decisions,
+            jitter: self.jitter(),
+        };
+        self.store.advance(advance).then(move |result| {
+            inbox.put(stepped(agent, position, epoch, &result));
+            let _ = tell.send(result);
+        });
+        told.await.unwrap_or(Err(StorageError::Closed.into()))
+    }
+
+    /// Nothing is offered to an agent until the guard is dropped; says what is out.
+    pub(crate) fn hold(&self, agent: AgentNo) -> (HoldGuard, Vec<(Position, Offer)>) {
+        let (mut state, _) = self.memory();
+        let out = state.hold(agent);
+        let inbox = self.inbox.clone();
+        (HoldGuard::new(inbox, agent), out)
+    }
+
+    /// Calls a delivery back.
+    pub(crate) async fn cancel(&self, row: &DeliveryRow, reason: Option<String>) -> Result<()> {
+        let (tell, told) = oneshot::channel();
+        self.with(|state, times| state.cancel(row, reason, tell, times));
+        self.ring();
+        told.await.unwrap_or(Err(StorageError::Closed.into()))
+    }
+
+    /// Asks something of a session.
+    pub(crate) fn ask(&self, session: SessionNo, ask: Ask) -> std::result::Result<(), Asked> {
+        let (mut state, times) = self.memory();
+        let asked = state.ask(session, ask, times).map(|_| ());
+        drop(state);
+        self.ring();
+        asked
+    }
+
+    /// Stores a turn in a session's life without asking it.
+    pub(crate) fn turn(
+        &self,
+        session: SessionNo,
+        turn: SessionTurn,
+        reason: Option<String>,
+        answer: oneshot::Sender<Result<Arc<SessionRow>>>,
+    ) {
+        let (mut state, _) = self.memory();
+        state.turn(session, turn, reason, Some(answer));
+        drop(state);
+        self.ring();
+    }
+
+    /// A session says how something ended that was asked of it.
+    pub(crate) fn control_answered(&self, session: SessionNo, result: ControlResult) -> Result<()> {
+        let (mut state, _) = self.memory();
+        let answered = state.control_answered(session, result);
+        drop(state);
+        self.ring();
+        answered
+    }
+
+    /// What a session will say about a delivery, or the decision that Relay holds it.
+    pub(crate) fn listen(&self, agent: AgentNo, position: Position) -> oneshot::Receiver<Heard> {
+        let (mut state, times) = self.memory();
+        let listening = state.listen(agent, position, times);
+        drop(state);
+        self.ring();
+        listening
+    }
+
+    /// What is known of a delivery in memory: an offer that is out, and decisions not stored yet.
+    pub(crate) fn known(
+        &self,
+        agent: AgentNo,
+        position: Position,
+    ) -> (Option<Offer>, Vec<DeliveryDecision>) {
+        let (state, _) = self.memory();
+        state.known(agent, position)
+    }
+}
