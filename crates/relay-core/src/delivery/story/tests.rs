@@ -155,18 +155,18 @@ fn it_waits_then_is_offered_and_delivered() {
     );
     waiting.reads(
         None,
-        "+0 ms  waits: the session is active; it waits for next-tool-call
+        "+40 ms  waits: the session is active; it waits for next-tool-call
          now: pending",
     );
     waiting.reads(
         Some(&out),
-        "+0 ms  waits: the session is active; it waits for next-tool-call
+        "+40 ms  waits: the session is active; it waits for next-tool-call
          +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 1)
          now: offered to session S, no answer yet",
     );
     waiting.answer(3_250, out, delivered()).reads(
         None,
-        "+0 ms  waits: the session is active; it waits for next-tool-call
+        "+40 ms  waits: the session is active; it waits for next-tool-call
          +3.1 s  offered to session S as next-tool-call: the session stands at that boundary (offer 1)
          +3.2 s  delivered, by the session, door acp.prompt
          end: delivered",

@@ -376,12 +376,12 @@ fn only_what_has_failed_is_tried_again() {
 #[test]
 fn a_retry_for_a_session_that_is_no_more_is_refused() {
     let lab = Lab::pair();
+    let older = lab.attach("bob", &Kind::able().doing(AgentStatus::Active));
     let bob = lab.attach("bob", &Kind::able());
     let sent = lab.post_all("hello");
     bob.deliver(&bob.offer());
-    bob.becomes(AgentStatus::Active);
-    let id = lab.deliver_to(sent.message_id, bob.id());
-    bob.becomes(AgentStatus::Failed);
+    let id = lab.deliver_to(sent.message_id, older.id());
+    older.becomes(AgentStatus::Failed);
     assert_eq!(lab.state(id), DeliveryState::Failed);
     let refused = begin_retry(&lab, "key", id).end().unwrap_err();
     assert!(matches!(refused, Error::SessionEnded { .. }), "{refused}");

@@ -614,6 +614,8 @@ impl World {
             return;
         };
         self.harnesses[at].token = None;
+        // Whether its link breaks is not told from now on.
+        self.model.links.remove(&session);
         let key = self.key.clone();
         self.spawn(format!("release {at}"), move |engine| async move {
             let body = LifecycleRequest::default();
