@@ -1,0 +1,302 @@
+//! Settings and where they come from: flags, the environment, a file, the defaults, in this order.
+//!
+//! The defaults are a document as well (`config.default.toml`), and the only list of what can be set: a key
+//! that it does not have is refused, and its values say of which type a setting is. By hand, because the
+//! libraries for this lose where a value came from, or lower-case and split names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use relay_protocol::suggest::nearest;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// All settings with their defaults, as users read them.
+pub(crate) const DEFAULTS: &str = include_str!("../config.default.toml");
+
+/// Before the name of a setting in the environment.
+const PREFIX: &str = "RELAY_";
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) server: ServerSettings,
+    pub(crate) limits: LimitSettings,
+    pub(crate) log: LogSettings,
+}
+
+/// How the server listens.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSettings {
+    pub(crate) listen: String,
+    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) allowed_origins: Vec<String>,
+    pub(crate) connections: usize,
+    pub(crate) drain_s: u64,
+    pub(crate) header_timeout_s: u64,
+    pub(crate) body_timeout_s: u64,
+}
+
+/// How often things may happen.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitSettings {
+    pub(crate) requests_per_second: u32,
+    pub(crate) requests_at_once: u32,
+    pub(crate) failed_authentications_per_second: u32,
+    pub(crate) failed_authentications_at_once: u32,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogSettings {
+    pub(crate) filter: String,
+    pub(crate) format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Environment(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Settings in the making: the values, and where each came from.
+pub(crate) struct Layers {
+    values: Table,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Layers {
+    /// The defaults.
+    pub(crate) fn defaults() -> Result<Self> {
+        let values: Table = DEFAULTS.parse().context("config.default.toml")?;
+        let origins = settings(&values)
+            .into_iter()
+            .map(|(key, _)| (key, Origin::Default))
+            .collect();
+        Ok(Self { values, origins })
+    }
+
+    /// Puts a file's settings over what there is.
+    pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<()> {
+        let found: Table = text
+            .parse()
+            .with_context(|| format!("{} is not TOML", path.display()))?;
+        for (key, value) in settings(&found) {
+            self.set(&key, value.clone(), Origin::File(path.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the environment's settings over what there is. Names that are no settings belong to somebody
+    /// else (`RELAY_TOKEN`), so they are passed over.
+    pub(crate) fn environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<()> {
+        let keys: Vec<String> = self.origins.keys().cloned().collect();
+        let variables: BTreeMap<String, String> = variables.into_iter().collect();
+        for key in keys {
+            let name = environment_name(&key);
+            if let Some(text) = variables.get(&name) {
+                let value = self.read(&key, text);
+                let value = value.with_context(|| format!("{name}={text}"))?;
+                self.set(&key, value, Origin::Environment(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a flag's value over what there is.
+    pub(crate) fn flag(&mut self, name: &'static str, key: &str, text: &str) -> Result<()> {
+        let value = self.read(key, text).with_context(|| name.to_owned())?;
+        self.set(key, value, Origin::Flag(name))
+    }
+
+    /// The settings, and where each came from.
+    pub(crate) fn finish(self) -> Result<(Settings, BTreeMap<String, Origin>)> {
+        let Self { values, origins } = self;
+        let settings = Settings::deserialize(values).map_err(|error| {
+            // The message names the value; say which line of which file to look at, too.
+            let message = error.message().to_owned();
+            anyhow::anyhow!("a setting has a value that can't be used: {message}")
+        })?;
+        Ok((settings, origins))
+    }
+
+    /// A value written as text, of the type that the setting has.
+    fn read(&self, key: &str, text: &str) -> Result<Value> {
+        let known = self.find(key)?;
+        let value = match known {
+            Value::String(_) => Value::String(text.to_owned()),
+            Value::Array(_) => {
+                let items = text.split(',').map(str::trim);
+                let items = items.filter(|item| !item.is_empty());
+                Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
+            }
+            Value::Integer(_) => Value::Integer(text.parse().with_context(|| {
+                format!("{key} has to be a whole number; found {text:?}")
+            })?),
+            Value::Boolean(_) => Value::Boolean(text.parse().with_context(|| {
+                format!("{key} has to be true or false; found {text:?}")
+            })?),
+            other => bail!("{key} can't be set by text: it is {}", other.type_str()),
+        };
+        Ok(value)
+    }
+
+    fn find(&self, key: &str) -> Result<&Value> {
+        let mut value = None;
+        let mut table = Some(&self.values);
+        for part in key.split('.') {
+            value = table.and_then(|table| table.get(part));
+            table = value.and_then(Value::as_table);
+        }
+        value.ok_or_else(|| self.unknown(key))
+    }
+
+    fn set(&mut self, key: &str, value: Value, origin: Origin) -> Result<()> {
+        let known = self.find(key)?;
+        if known.type_str() != value.type_str() {
+            bail!(
+                "{origin}: {key} has to be of type {}; found {value}, which is of type {}",
+                known.type_str(),
+                value.type_str()
+            );
+        }
+        let mut table = &mut self.values;
+        let mut parts = key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                table.insert(part.to_owned(), value);
+                break;
+            }
+            let inner = table.get_mut(part).and_then(Value::as_table_mut);
+            let Some(inner) = inner else { break };
+            table = inner;
+        }
+        self.origins.insert(key.to_owned(), origin);
+        Ok(())
+    }
+
+    fn unknown(&self, key: &str) -> anyhow::Error {
+        let near = nearest(key, self.origins.keys(), 3);
+        match near.is_empty() {
+            true => anyhow::anyhow!("there is no setting {key}"),
+            false => anyhow::anyhow!("there is no setting {key}; the nearest are {}", near.join(", ")),
+        }
+    }
+}
+
+/// The name of a setting in the environment.
+fn environment_name(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// All values of a table that are no tables, by their dotted names.
+fn settings(table: &Table) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (name, value) in table {
+        match value {
+            Value::Table(inner) => {
+                let inner = settings(inner).into_iter();
+                found.extend(inner.map(|(key, value)| (format!("{name}.{key}"), value)));
+            }
+            value => found.push((name.clone(), value)),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers(file: &str, environment: &[(&str, &str)]) -> Result<Layers> {
+        let mut layers = Layers::defaults()?;
+        layers.file(Path::new("relay.toml"), file)?;
+        let variables = environment.iter();
+        layers.environment(variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))?;
+        Ok(layers)
+    }
+
+    fn refused(file: &str, environment: &[(&str, &str)]) -> String {
+        let error = layers(file, environment).and_then(Layers::finish).unwrap_err();
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_server() {
+        let (settings, origins) = layers("", &[]).unwrap().finish().unwrap();
+        let server = crate::serve::server_config(&settings);
+        assert_eq!(format!("{server:?}"), format!("{:?}", relay_server::Config::default()));
+        assert!(origins.values().all(|origin| *origin == Origin::Default));
+    }
+
+    #[test]
+    fn nearer_layers_win_and_say_so() {
+        let file = "[server]\nlisten = \"127.0.0.1:1\"\nconnections = 5\ndrain_s = 1";
+        let environment = [
+            ("RELAY_SERVER_CONNECTIONS", "6"),
+            ("RELAY_SERVER_DRAIN_S", "2"),
+            ("RELAY_SERVER_ALLOWED_HOSTS", "one, two,"),
+            ("RELAY_TOKEN", "not a setting"),
+        ];
+        let mut layers = layers(file, &environment).unwrap();
+        layers.flag("--drain", "server.drain_s", "3").unwrap();
+        let (settings, origins) = layers.finish().unwrap();
+        assert_eq!(settings.server.listen, "127.0.0.1:1");
+        assert_eq!((settings.server.connections, settings.server.drain_s), (6, 3));
+        assert_eq!(settings.server.allowed_hosts, ["one", "two"]);
+        let origin = |key: &str| origins[key].to_string();
+        assert_eq!(origin("server.listen"), "relay.toml");
+        assert_eq!(origin("server.connections"), "RELAY_SERVER_CONNECTIONS");
+        assert_eq!(origin("server.drain_s"), "--drain");
+        assert_eq!(origin("log.filter"), "default");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases = [
+            ("[server]\nlisen = \"x\"", "there is no setting server.lisen; the nearest are server.listen"),
+            ("[server]\nlisten = 4000", "relay.toml: server.listen has to be of type string; found 4000, which is of type integer"),
+            ("[log]\nformat = \"xml\"", "unknown variant `xml`, expected `text` or `json`"),
+            ("[server]\nconnections = -1", "invalid value: integer `-1`, expected usize"),
+            ("listen", "relay.toml is not TOML"),
+        ];
+        for (file, expected) in cases {
+            let found = refused(file, &[]);
+            assert!(found.contains(expected), "{file}: {found}");
+        }
+        let found = refused("", &[("RELAY_SERVER_DRAIN_S", "soon")]);
+        let expected = "RELAY_SERVER_DRAIN_S=soon: server.drain_s has to be a whole number; found \"soon\"";
+        assert!(found.starts_with(expected), "{found}");
+    }
+}

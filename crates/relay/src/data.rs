@@ -1,0 +1,101 @@
+//! The data directory: where it is, and that only its owner gets in.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write as _;
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Where Relay keeps its things.
+#[derive(Clone, Debug)]
+pub(crate) struct DataDirectory(PathBuf);
+
+impl DataDirectory {
+    /// The directory that was asked for, or the usual one. It is made if it is not there.
+    pub(crate) fn open(asked: Option<PathBuf>) -> Result<Self> {
+        let path = match asked {
+            Some(path) => path,
+            None => usual(|name| std::env::var_os(name).map(PathBuf::from))?,
+        };
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        // Credentials and everybody's messages are in here.
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder
+            .create(&path)
+            .with_context(|| format!("the data directory {} can't be made", path.display()))?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.0.join("relay.db")
+    }
+
+    pub(crate) fn credentials(&self) -> PathBuf {
+        self.0.join("credentials.json")
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.0.join("relay.toml")
+    }
+}
+
+/// The directory that is used when none is asked for.
+fn usual(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
+    let given = |name| variable(name).filter(|path| path.is_absolute());
+    if let Some(data) = given("XDG_DATA_HOME") {
+        return Ok(data.join("relay"));
+    }
+    match given("HOME") {
+        Some(home) => Ok(home.join(".local/share/relay")),
+        None => bail!("neither HOME nor XDG_DATA_HOME is set; say with --data where to keep the data"),
+    }
+}
+
+/// Puts a file there whole or not at all, readable by its owner only.
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let fresh = path.with_extension("tmp");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        options.mode(0o600);
+        let mut file = options.open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        match path.parent() {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    write().with_context(|| format!("{} can't be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_place_depends_on_the_environment() {
+        let place = |variables: &[(&str, &str)]| {
+            usual(|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| PathBuf::from(value))
+            })
+        };
+        let home = ("HOME", "/home/me");
+        let shown = |variables: &[(&str, &str)]| place(variables).unwrap().display().to_string();
+        assert_eq!(shown(&[home]), "/home/me/.local/share/relay");
+        assert_eq!(shown(&[home, ("XDG_DATA_HOME", "/data")]), "/data/relay");
+        assert_eq!(shown(&[home, ("XDG_DATA_HOME", "data")]), "/home/me/.local/share/relay");
+        assert!(place(&[]).unwrap_err().to_string().contains("--data"));
+    }
+}

@@ -1,0 +1,20 @@
+//! Log lines, on standard error.
+
+use anyhow::{Context as _, Result};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, LogSettings};
+
+/// Begins to log. Called once.
+pub(crate) fn begin(settings: &LogSettings) -> Result<()> {
+    let filter = EnvFilter::try_new(&settings.filter)
+        .with_context(|| format!("log.filter = {:?} can't be used", settings.filter))?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match settings.format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
+    Ok(())
+}
