@@ -114,10 +114,15 @@ impl Engine {
         let mut after = held.clone();
         let tails = after.waited(now).into_iter();
         let tails = tails.filter_map(|event| redact_event(&self.redactor, event).ok());
+        let tails: Vec<AgentSessionEvent> = tails.collect();
+        if let Some(later) = after.next_due().filter(|_| tails.is_empty()) {
+            // More text has come since, and its end waits anew.
+            return waiting.put(later, session, streams);
+        }
         let report = Report {
             session,
             at: self.now(),
-            tails: tails.collect(),
+            tails,
             events: Vec::new(),
             jitter: 0,
         };

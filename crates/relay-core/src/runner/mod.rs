@@ -22,6 +22,7 @@ mod waiter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::time::Timestamp;
 use tokio::sync::Notify;
 
@@ -254,6 +255,21 @@ impl Runner {
             decisions,
             callers,
         } = advancing;
+        self.take_step((agent, position), step, decisions, move |result| {
+            for caller in callers {
+                let _ = caller.send(recalled(&result));
+            }
+        });
+    }
+
+    /// Takes a step in the store. The memory is told when it is over, then whoever else wants to know.
+    fn take_step(
+        &self,
+        (agent, position): (AgentNo, Position),
+        step: Step,
+        decisions: Vec<DeliveryDecision>,
+        tell: impl FnOnce(Result<Advanced>) + Send + 'static,
+    ) {
         let inbox = self.inbox.clone();
         let epoch = epoch_of(&step);
         let advance = Advance {
@@ -265,9 +281,7 @@ impl Runner {
         };
         self.store.advance(advance).then(move |result| {
             inbox.put(stepped(agent, position, epoch, &result));
-            for caller in callers {
-                let _ = caller.send(recalled(&result));
-            }
+            tell(result);
         });
     }
 

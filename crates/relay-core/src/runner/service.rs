@@ -8,19 +8,18 @@ use relay_protocol::session::{BoundaryKind, DueDelivery};
 use relay_protocol::socket::ControlResult;
 use tokio::sync::oneshot;
 
+use super::Runner;
 use super::control::{Ask, Asked};
 use super::guards::{HoldGuard, OnDrop, Settling};
 use super::link::{Deliver, LinkId, Parcel, SessionLink};
 use super::state::Offered;
 use super::waiter::Heard;
-use super::{Runner, epoch_of, stepped};
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::error::{Result, StorageError};
 use crate::ingest::SharedStreams;
 use crate::store::{
-    Advance, Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn,
-    WorkspaceRow,
+    Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn, WorkspaceRow,
 };
 
 impl Runner {
@@ -222,17 +221,7 @@ impl Runner {
         decisions: Vec<DeliveryDecision>,
     ) -> Result<Advanced> {
         let (tell, told) = oneshot::channel();
-        let inbox = self.inbox.clone();
-        let epoch = epoch_of(&step);
-        let advance = Advance {
-            position,
-            at: self.environment.clock.now(),
-            step,
-            decisions,
-            jitter: self.jitter(),
-        };
-        self.store.advance(advance).then(move |result| {
-            inbox.put(stepped(agent, position, epoch, &result));
+        self.take_step((agent, position), step, decisions, move |result| {
             let _ = tell.send(result);
         });
         told.await.unwrap_or(Err(StorageError::Closed.into()))

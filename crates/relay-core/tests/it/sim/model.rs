@@ -506,7 +506,8 @@ impl Model {
         matches!(verdict, Some(Verdict::Offer { .. } | Verdict::Mismatch(_)))
     }
 
-    /// Whether a session that was the current one before can't take it: then it may be about to fail.
+    /// Whether a session that was the current one before can't take it, or may not be able to for all that
+    /// is known: then it may be about to fail.
     fn may_be_failing(&self, told: &Told, policy: &Policy) -> bool {
         let mut sessions = self
             .sessions
@@ -514,7 +515,7 @@ impl Model {
             .filter(|(_, session)| session.agent == told.agent);
         sessions.any(|(id, _)| {
             let verdict = self.verdict(*id, told, Moment::Now, policy);
-            matches!(verdict, Some(Verdict::Mismatch(_)))
+            matches!(verdict, None | Some(Verdict::Mismatch(_)))
         })
     }
 
