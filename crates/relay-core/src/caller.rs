@@ -45,6 +45,11 @@ impl Caller {
         Self(Who::Workspace(workspace))
     }
 
+    /// An agent that answers a call of ours, which is how we know that it is the one.
+    pub(crate) const fn agent_itself(workspace: Arc<WorkspaceRow>, agent: Arc<AgentRow>) -> Self {
+        Self(Who::Agent(workspace, agent))
+    }
+
     /// What a credential stands for at this time.
     pub(crate) fn from_credential(credential: Credential, now: Timestamp) -> Result<Self> {
         if credential.valid_until.is_some_and(|until| until <= now) {

@@ -34,4 +34,4 @@ pub use engine::{Engine, PageQuery};
 pub use error::{Error, Result};
 pub use events::{EventPage, Followed, Subscription, Wanted};
 pub use runner::link;
-pub use sessions::Reach;
+pub use sessions::{Reach, WebhookSession};

@@ -67,6 +67,16 @@ impl Reach {
     }
 }
 
+/// A session that the server reaches by calls.
+pub struct WebhookSession {
+    /// The session.
+    pub session_id: SessionId,
+    /// What is called.
+    pub webhook: WebhookLink,
+    /// Whoever the answers to the calls come from.
+    pub speaker: Caller,
+}
+
 impl Engine {
     /// Attaches a session to an agent, or lets one go on with its resume token.
     ///
@@ -136,6 +146,32 @@ impl Engine {
     async fn kept(&self, session: SessionNo) -> Result<Vec<DeliveryId>> {
         self.runner.supersede(session).await;
         self.store.held_by(session).await
+    }
+
+    /// The sessions that the server reaches by calls. Nobody attaches those again when it was started
+    /// anew, so whoever serves the engine gives them their links with [`Engine::relink`].
+    pub async fn webhook_sessions(&self, owner: &Caller) -> Result<Vec<WebhookSession>> {
+        owner.require_admin()?;
+        let mut found = Vec::new();
+        for row in self.runner.sessions_over(LinkKind::Webhook) {
+            let Some(webhook) = row.webhook.clone() else {
+                continue;
+            };
+            let workspace = self.store.workspace_by_no(row.workspace_no).await?;
+            let agent = self.store.agent_by_no(row.agent).await?;
+            found.push(WebhookSession {
+                session_id: row.id,
+                webhook,
+                speaker: Caller::agent_itself(workspace, agent),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Gives a session that the server reaches by calls its link again.
+    pub fn relink(&self, session: SessionId, link: Arc<dyn SessionLink>) -> Option<LinkId> {
+        let row = self.runner.session(session)?;
+        self.runner.relink(row.no, link)
     }
 
     /// Says that a link broke. What was out over it is offered again; after the grace time the session

@@ -1,5 +1,6 @@
 //! One call: read the URL, resolve, check every address, connect to one of them, ask, read the answer.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -109,6 +110,23 @@ pub struct Outbound {
     resolver: Arc<dyn Resolve>,
     allow: AllowList,
     limits: Limits,
+}
+
+impl Default for Outbound {
+    /// Calls the internet alone.
+    fn default() -> Self {
+        Self::new(AllowList::none(), Limits::default())
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Outbound");
+        shown
+            .field("allow", &self.allow)
+            .field("limits", &self.limits);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Outbound {

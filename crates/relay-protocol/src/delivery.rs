@@ -130,6 +130,21 @@ tagged_union! {
     }
 }
 
+impl MessageReceipt {
+    /// The door and the evidence.
+    pub const fn metadata_mut(&mut self) -> &mut Option<Metadata> {
+        match self {
+            Self::Accepted(receipt) => &mut receipt.metadata,
+            Self::Delivered(receipt) => &mut receipt.metadata,
+            Self::Deferred(receipt) => &mut receipt.metadata,
+            Self::Failed(receipt) => &mut receipt.metadata,
+        }
+    }
+}
+
+/// Key of a receipt's metadata: the way by which the message reached the session.
+pub const DOOR: &str = "door";
+
 /// The harness has queued the message and answers for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,8 +1,14 @@
 //! How the server reaches a session.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::MessageContext;
+use crate::ids::SessionId;
+use crate::message::RelayMessage;
+use crate::socket::ControlFrame;
 use crate::wire::{literals, tagged_union};
 
 literals! {
@@ -60,4 +66,28 @@ pub struct WebhookLink {
     /// Signs the calls; absent: one is made and shown in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+}
+
+tagged_union! {
+    /// The body of a call to a session's webhook.
+    pub enum SessionCall by "type" {
+        /// A delivery; the answer's body is the receipt.
+        "deliver" => Deliver(Box<DeliverCall>),
+        /// An operation on the session; the answer's body is its result.
+        "control" => Control(Box<ControlFrame>),
+    }
+}
+
+/// A delivery for a session that is reached by a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeliverCall {
+    /// The session.
+    pub session_id: SessionId,
+    /// The message.
+    pub message: Arc<RelayMessage>,
+    /// Why it exists and how to treat it.
+    pub context: MessageContext,
+    /// The message as text for a model.
+    pub text: String,
 }

@@ -25,6 +25,7 @@ use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::poll::Polls;
 use crate::refusal::Refusal;
+use crate::webhook::Calls;
 
 /// What all requests share. It has no way to the engine but [`App::admit`].
 #[derive(Clone)]
@@ -35,6 +36,8 @@ struct Shared {
     environment: Environment,
     config: Config,
     home: Home,
+    process_home: Home,
+    calls: Arc<Calls>,
     metrics: Metrics,
     polls: Polls,
     by_token: Limiter<TokenHash>,
@@ -49,15 +52,26 @@ type TokenHash = [u8; 32];
 
 impl App {
     pub(crate) fn new(engine: Arc<Engine>, config: Config, home: Home) -> Self {
+        let (cut_off, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let environment = Environment::system();
+        let calls = Calls {
+            engine: Arc::downgrade(&engine),
+            environment: environment.clone(),
+            outbound: config.outbound.clone(),
+            tasks: tasks.clone(),
+            cut_off: cut_off.clone(),
+        };
         Self(Arc::new(Shared {
             by_token: Limiter::new(config.per_token),
             failed: Limiter::new(config.failed_authentications),
             polls: Polls::new(config.silence),
             metrics: Metrics::default(),
             stopping: CancellationToken::new(),
-            cut_off: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            environment: Environment::system(),
+            process_home: home.of_process(),
+            calls: Arc::new(calls),
+            cut_off,
+            tasks,
+            environment,
             engine,
             config,
             home,
@@ -75,6 +89,16 @@ impl App {
 
     pub(crate) fn home(&self) -> &Home {
         &self.0.home
+    }
+
+    /// The same for connections of this process.
+    pub(crate) fn process_home(&self) -> &Home {
+        &self.0.process_home
+    }
+
+    /// How sessions are called that have webhooks.
+    pub(crate) fn calls(&self) -> &Arc<Calls> {
+        &self.0.calls
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relay_outbound::Outbound;
 use relay_protocol::limits::{HELLO_TIMEOUT_MS, SILENCE_MS};
 
 /// How a server behaves. [`Config::default`] is what `relay serve` runs with.
@@ -38,6 +39,8 @@ pub struct Config {
     pub recheck_every: Duration,
     /// How often unused uploads, old idempotency keys and dead tokens are removed. Default: 1 h.
     pub collect_garbage_every: Duration,
+    /// How the server calls others, such as sessions with webhooks. Default: the internet alone.
+    pub outbound: Outbound,
 }
 
 impl Default for Config {
@@ -63,6 +66,7 @@ impl Default for Config {
             hello_timeout: Duration::from_millis(HELLO_TIMEOUT_MS),
             recheck_every: Duration::from_secs(30),
             collect_garbage_every: Duration::from_secs(3_600),
+            outbound: Outbound::default(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! a browser send requests to this machine; it can choose neither the `Host` (other than by a name of its
 //! own that leads here) nor the `Origin`, and without asking first it can send only forms.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use axum::http::header::{CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use axum::http::uri::{Authority, Uri};
@@ -27,6 +27,14 @@ impl Home {
             listens_on,
             hosts: lower(hosts),
             origins: lower(origins),
+        }
+    }
+
+    /// The same for connections that only this process can make.
+    pub(crate) fn of_process(&self) -> Self {
+        Self {
+            listens_on: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            ..self.clone()
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! [`serve`] takes a listener, an engine, a [`Config`] and a shutdown signal; programs and tests call the same
 //! function. `routes/` has the handlers, `table` what a route is, `access` who may ask, `guard` what keeps
-//! browsers out, `socket/` the live door, `poll` the link of sessions that ask. `docs/protocol.md` is the
-//! contract for clients.
+//! browsers out, `socket/` the live door, `poll` the link of sessions that ask, `webhook` that of sessions that
+//! are called. `docs/protocol.md` is the contract for clients.
 //!
 //! Nothing here decides about messages or deliveries: that is the engine's. Nothing here reads the
 //! environment or prints.
@@ -13,6 +13,7 @@ mod call;
 mod config;
 mod guard;
 mod limiter;
+mod local;
 mod metrics;
 mod openapi;
 mod poll;
@@ -22,7 +23,9 @@ mod serve;
 mod socket;
 mod stream;
 mod table;
+mod webhook;
 
 pub use config::{Config, Rate};
+pub use local::{Doors, LocalDoor, LocalListener, local};
 pub use routes::{RouteInfo, openapi_document, route_list};
 pub use serve::{ServeError, serve};

@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use relay_core::{Caller, Engine};
 use relay_protocol::problem::ErrorCode;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
@@ -29,9 +30,11 @@ use tower::ServiceExt as _;
 use crate::access::App;
 use crate::config::Config;
 use crate::guard::{self, Home};
+use crate::local::{Doors, LocalListener};
 use crate::refusal::Refusal;
 use crate::routes;
 use crate::table::{Matched, Peer};
+use crate::webhook;
 
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -56,17 +59,19 @@ pub(crate) struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// Serves until `shutdown` is ready and everything has ended.
+/// Serves until `shutdown` is ready and everything has ended. The doors are a listener, or one together with
+/// a [`LocalListener`] for connections of this process.
 ///
 /// Starts the engine, which nobody may have done before, and drives it meanwhile. When this returns nothing
 /// of the server holds the engine any more.
 pub async fn serve(
-    listener: TcpListener,
+    doors: impl Into<Doors>,
     engine: Arc<Engine>,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let address = listener.local_addr()?;
+    let mut doors = doors.into();
+    let address = doors.network.local_addr()?;
     let home = Home::new(address.ip(), &config.allowed_hosts, &config.allowed_origins);
     let drain_timeout = config.drain_timeout;
     let app = App::new(engine.clone(), config, home);
@@ -77,6 +82,7 @@ pub async fn serve(
         app,
     };
     engine.start().await?;
+    webhook::relink(&engine, server.app.calls()).await?;
     tracing::info!(%address, "listening");
     let mut driven = tokio::spawn(drive(engine.clone()));
     let mut collecting = tokio::spawn(collect_garbage(
@@ -84,14 +90,14 @@ pub async fn serve(
         server.app.config().collect_garbage_every,
     ));
     let outcome = tokio::select! {
-        () = server.accept(&listener) => Ok(()),
+        () = server.accept(&mut doors) => Ok(()),
         () = shutdown => Ok(()),
         ended = &mut driven => match ended {
             Ok(never) => match never {},
             Err(fault) => Err(io::Error::other(fault).into()),
         },
     };
-    drop(listener);
+    drop(doors);
     server.drain(drain_timeout).await;
     end(&mut driven).await;
     end(&mut collecting).await;
@@ -128,9 +134,16 @@ struct Server {
 }
 
 impl Server {
-    async fn accept(&self, listener: &TcpListener) {
+    async fn accept(&self, doors: &mut Doors) {
         loop {
-            match listener.accept().await {
+            let accepted = tokio::select! {
+                stream = LocalListener::accept(&mut doors.local) => {
+                    self.admit(stream, Origin::Process, |_| {});
+                    continue;
+                }
+                accepted = doors.network.accept() => accepted,
+            };
+            match accepted {
                 Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) => {
                     // Usually out of file descriptors: others have to end first.
@@ -142,21 +155,25 @@ impl Server {
     }
 
     fn welcome(&self, stream: TcpStream, peer: SocketAddr) {
-        let Ok(permit) = self.places.clone().try_acquire_owned() else {
-            self.app.metrics().refused_connection();
-            refuse(&stream);
-            return;
-        };
         // Small frames must not wait for the answer to the ones before.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection was gone at once");
             return;
         }
+        self.admit(stream, Origin::Network(peer.ip()), refuse);
+    }
+
+    /// Serves a connection, if there is a place for it.
+    fn admit<S: Stream>(&self, stream: S, origin: Origin, refuse: impl FnOnce(&S)) {
+        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+            self.app.metrics().refused_connection();
+            return refuse(&stream);
+        };
         let connection = Connection {
             app: self.app.clone(),
             router: self.router.clone(),
             uploads: self.uploads.clone(),
-            peer: Peer(peer.ip()),
+            origin,
             place: Place {
                 _permit: Arc::new(permit),
             },
@@ -203,12 +220,33 @@ struct Connection {
     app: App,
     router: Router,
     uploads: Arc<[(Method, &'static str)]>,
-    peer: Peer,
+    origin: Origin,
     place: Place,
 }
 
+/// Bytes in both directions.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy)]
+enum Origin {
+    Network(IpAddr),
+    Process,
+}
+
+impl Origin {
+    const fn peer(self) -> Peer {
+        match self {
+            Self::Network(address) => Peer(address),
+            Self::Process => Peer(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        }
+    }
+}
+
 impl Connection {
-    async fn run(self, stream: TcpStream) {
+    async fn run(self, stream: impl Stream) {
         let app = self.app.clone();
         let _open = app.metrics().connection();
         let this = Arc::new(self);
@@ -239,7 +277,7 @@ impl Connection {
     async fn answer(&self, mut request: Request<Body>) -> Response<Body> {
         let begun = Instant::now();
         let method = method_name(request.method());
-        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.origin.peer());
         request.extensions_mut().insert(self.place.clone());
         let mut response = self.route(request).await;
         add_headers(&mut response);
@@ -263,8 +301,12 @@ impl Connection {
             .uploads
             .iter()
             .any(|(method, path)| request.uri().path() == *path && request.method() == method);
+        let home = match self.origin {
+            Origin::Network(_) => self.app.home(),
+            Origin::Process => self.app.process_home(),
+        };
         let allowed = guard::check(
-            self.app.home(),
+            home,
             request.method(),
             request.uri(),
             request.headers(),

@@ -161,12 +161,14 @@ impl Layers {
                 let items = items.filter(|item| !item.is_empty());
                 Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
             }
-            Value::Integer(_) => Value::Integer(text.parse().with_context(|| {
-                format!("{key} has to be a whole number; found {text:?}")
-            })?),
-            Value::Boolean(_) => Value::Boolean(text.parse().with_context(|| {
-                format!("{key} has to be true or false; found {text:?}")
-            })?),
+            Value::Integer(_) => Value::Integer(
+                text.parse()
+                    .with_context(|| format!("{key} has to be a whole number; found {text:?}"))?,
+            ),
+            Value::Boolean(_) => Value::Boolean(
+                text.parse()
+                    .with_context(|| format!("{key} has to be true or false; found {text:?}"))?,
+            ),
             other => bail!("{key} can't be set by text: it is {}", other.type_str()),
         };
         Ok(value)
@@ -210,7 +212,10 @@ impl Layers {
         let near = nearest(key, self.origins.keys(), 3);
         match near.is_empty() {
             true => anyhow::anyhow!("there is no setting {key}"),
-            false => anyhow::anyhow!("there is no setting {key}; the nearest are {}", near.join(", ")),
+            false => anyhow::anyhow!(
+                "there is no setting {key}; the nearest are {}",
+                near.join(", ")
+            ),
         }
     }
 }
@@ -243,12 +248,16 @@ mod tests {
         let mut layers = Layers::defaults()?;
         layers.file(Path::new("relay.toml"), file)?;
         let variables = environment.iter();
-        layers.environment(variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))?;
+        layers.environment(
+            variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        )?;
         Ok(layers)
     }
 
     fn refused(file: &str, environment: &[(&str, &str)]) -> String {
-        let error = layers(file, environment).and_then(Layers::finish).unwrap_err();
+        let error = layers(file, environment)
+            .and_then(Layers::finish)
+            .unwrap_err();
         format!("{error:#}")
     }
 
@@ -256,7 +265,10 @@ mod tests {
     fn the_defaults_are_those_of_the_server() {
         let (settings, origins) = layers("", &[]).unwrap().finish().unwrap();
         let server = crate::serve::server_config(&settings);
-        assert_eq!(format!("{server:?}"), format!("{:?}", relay_server::Config::default()));
+        assert_eq!(
+            format!("{server:?}"),
+            format!("{:?}", relay_server::Config::default())
+        );
         assert!(origins.values().all(|origin| *origin == Origin::Default));
     }
 
@@ -273,7 +285,10 @@ mod tests {
         layers.flag("--drain", "server.drain_s", "3").unwrap();
         let (settings, origins) = layers.finish().unwrap();
         assert_eq!(settings.server.listen, "127.0.0.1:1");
-        assert_eq!((settings.server.connections, settings.server.drain_s), (6, 3));
+        assert_eq!(
+            (settings.server.connections, settings.server.drain_s),
+            (6, 3)
+        );
         assert_eq!(settings.server.allowed_hosts, ["one", "two"]);
         let origin = |key: &str| origins[key].to_string();
         assert_eq!(origin("server.listen"), "relay.toml");
@@ -285,10 +300,22 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let cases = [
-            ("[server]\nlisen = \"x\"", "there is no setting server.lisen; the nearest are server.listen"),
-            ("[server]\nlisten = 4000", "relay.toml: server.listen has to be of type string; found 4000, which is of type integer"),
-            ("[log]\nformat = \"xml\"", "unknown variant `xml`, expected `text` or `json`"),
-            ("[server]\nconnections = -1", "invalid value: integer `-1`, expected usize"),
+            (
+                "[server]\nlisen = \"x\"",
+                "there is no setting server.lisen; the nearest are server.listen",
+            ),
+            (
+                "[server]\nlisten = 4000",
+                "relay.toml: server.listen has to be of type string; found 4000, which is of type integer",
+            ),
+            (
+                "[log]\nformat = \"xml\"",
+                "unknown variant `xml`, expected `text` or `json`",
+            ),
+            (
+                "[server]\nconnections = -1",
+                "invalid value: integer `-1`, expected usize",
+            ),
             ("listen", "relay.toml is not TOML"),
         ];
         for (file, expected) in cases {
@@ -296,7 +323,8 @@ mod tests {
             assert!(found.contains(expected), "{file}: {found}");
         }
         let found = refused("", &[("RELAY_SERVER_DRAIN_S", "soon")]);
-        let expected = "RELAY_SERVER_DRAIN_S=soon: server.drain_s has to be a whole number; found \"soon\"";
+        let expected =
+            "RELAY_SERVER_DRAIN_S=soon: server.drain_s has to be a whole number; found \"soon\"";
         assert!(found.starts_with(expected), "{found}");
     }
 }

@@ -55,7 +55,9 @@ fn usual(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
     }
     match given("HOME") {
         Some(home) => Ok(home.join(".local/share/relay")),
-        None => bail!("neither HOME nor XDG_DATA_HOME is set; say with --data where to keep the data"),
+        None => {
+            bail!("neither HOME nor XDG_DATA_HOME is set; say with --data where to keep the data")
+        }
     }
 }
 
@@ -95,7 +97,10 @@ mod tests {
         let shown = |variables: &[(&str, &str)]| place(variables).unwrap().display().to_string();
         assert_eq!(shown(&[home]), "/home/me/.local/share/relay");
         assert_eq!(shown(&[home, ("XDG_DATA_HOME", "/data")]), "/data/relay");
-        assert_eq!(shown(&[home, ("XDG_DATA_HOME", "data")]), "/home/me/.local/share/relay");
+        assert_eq!(
+            shown(&[home, ("XDG_DATA_HOME", "data")]),
+            "/home/me/.local/share/relay"
+        );
         assert!(place(&[]).unwrap_err().to_string().contains("--data"));
     }
 }

@@ -63,24 +63,33 @@ fn settings(arguments: &ServeArguments, data: &DataDirectory) -> Result<Settings
     }
     // Not every variable is text; those that aren't are none of ours.
     let variables = std::env::vars_os();
-    layers.environment(variables.filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    }))?;
+    layers.environment(
+        variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        }),
+    )?;
     if let Some(listen) = &arguments.listen {
         layers.flag("--listen", "server.listen", listen)?;
     }
     layers.finish().map(|(settings, _)| settings)
 }
 
-async fn serve(arguments: &ServeArguments, data: &DataDirectory, settings: &Settings) -> Result<()> {
+async fn serve(
+    arguments: &ServeArguments,
+    data: &DataDirectory,
+    settings: &Settings,
+) -> Result<()> {
     let is_new = !data.database().exists();
     let environment = Environment::system();
-    let store = SqliteStore::open(&SqliteOptions::new(data.database()), environment.random.clone())?;
+    let store = SqliteStore::open(
+        &SqliteOptions::new(data.database()),
+        environment.random.clone(),
+    )?;
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
     let listen = &settings.server.listen;
-    let listener = TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("can't listen on {listen}; choose another address with --listen"))?;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("can't listen on {listen}; choose another address with --listen")
+    })?;
     let url = format!("http://{}", listener.local_addr()?);
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {

@@ -174,7 +174,7 @@ impl State {
         epoch: u64,
         times: Times,
     ) {
-        self.take_back_offer(agent, position, epoch);
+        self.take_back_offer(agent, position, epoch, times);
         self.stall(agent, times);
     }
 }

@@ -227,14 +227,29 @@ impl Live {
         }
     }
 
-    /// An offer was settled.
-    pub(super) fn settled(&mut self, now: Mono) {
-        if !self.out.is_empty() {
-            return;
+    /// An offer is out no more, for whatever reason.
+    pub(super) fn take_out(&mut self, position: Position, now: Mono) -> Option<Out> {
+        let out = self.out.remove(&position)?;
+        if self.out.is_empty() {
+            self.rests(now);
         }
+        Some(out)
+    }
+
+    /// Nothing is out any more.
+    fn rests(&mut self, now: Mono) {
         self.backlog.rested_since = Some(now);
         if !self.reports_turns() && self.row.link != LinkKind::None {
             self.backlog.next_turn();
+        }
+    }
+
+    /// How many offers may be out at a time. To a session that is called only one: calls beside each other
+    /// come in any order.
+    pub(super) fn window(&self, policy: &Policy) -> usize {
+        match self.row.link {
+            LinkKind::Webhook => 1,
+            _ => policy.window as usize,
         }
     }
 

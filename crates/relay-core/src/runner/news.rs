@@ -106,8 +106,7 @@ fn settle_out(
     for (session, live) in &mut desk.sessions {
         let out = live.out.get(&position);
         if out.is_some_and(|out| out.offer.epoch == epoch) {
-            live.out.remove(&position);
-            live.settled(now);
+            live.take_out(position, now);
             return Some(*session);
         }
     }

@@ -124,7 +124,7 @@ impl State {
             lanes: live.open_lanes(policy, moment),
             after: live.backlog.after(),
         };
-        if wanted.lanes.is_empty() || live.out.len() >= policy.window as usize {
+        if wanted.lanes.is_empty() || live.out.len() >= live.window(policy) {
             return Found::Nothing;
         }
         match desk.shelf.next(wanted) {
@@ -267,7 +267,7 @@ impl State {
     ) -> Option<Found> {
         let live = self.live(session)?;
         let policy = self.policy(live.row.workspace_no)?;
-        if live.out.len() >= policy.window as usize {
+        if live.out.len() >= live.window(policy) {
             return None;
         }
         let waiting = self.live_mut(session)?.addressed.remove(&position)?;
@@ -424,14 +424,20 @@ impl State {
     }
 
     /// Takes an offer back that did not reach anybody.
-    pub(super) fn take_back_offer(&mut self, agent: AgentNo, position: Position, epoch: u64) {
+    pub(super) fn take_back_offer(
+        &mut self,
+        agent: AgentNo,
+        position: Position,
+        epoch: u64,
+        times: Times,
+    ) {
         let Some(desk) = self.desks.get_mut(&agent) else {
             return;
         };
         for live in desk.sessions.values_mut() {
             let is_it = |out: &Out| out.offer.epoch == epoch && !out.settling;
             if live.out.get(&position).is_some_and(is_it)
-                && let Some(out) = live.out.remove(&position)
+                && let Some(out) = live.take_out(position, times.mono)
             {
                 self.put_back(agent, out.waiting);
                 return;

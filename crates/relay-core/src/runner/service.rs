@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::ids::SessionId;
+use relay_protocol::link::LinkKind;
 use relay_protocol::session::{BoundaryKind, DueDelivery};
 use relay_protocol::socket::ControlResult;
 use tokio::sync::oneshot;
@@ -37,6 +38,25 @@ impl Runner {
         drop(state);
         self.ring();
         id
+    }
+
+    /// A session whose link is the server's own to make has it again.
+    pub(crate) fn relink(&self, session: SessionNo, link: Arc<dyn SessionLink>) -> Option<LinkId> {
+        let id = self.with(|state, times| state.connect(session, link, times));
+        self.ring();
+        id
+    }
+
+    /// The sessions that have not ended and are reached over a link of this kind, oldest first.
+    pub(crate) fn sessions_over(&self, kind: LinkKind) -> Vec<Arc<SessionRow>> {
+        let (state, _) = self.memory();
+        let sessions = state.sessions.keys();
+        let rows = sessions.filter_map(|no| Some(state.live(*no)?.row.clone()));
+        let mut rows: Vec<_> = rows
+            .filter(|row| row.link == kind && !row.status.is_terminal())
+            .collect();
+        rows.sort_unstable_by_key(|row| row.no);
+        rows
     }
 
     /// A session comes back: its link of before is closed, and what was out over it is settled once this
@@ -189,10 +209,10 @@ impl Runner {
             });
         }
         let more = !left.is_empty();
-        let (mut state, _) = self.memory();
+        let (mut state, times) = self.memory();
         for offered in left {
             let Offered { row, offer, .. } = offered;
-            state.take_back_offer(row.agent, row.position, offer.epoch);
+            state.take_back_offer(row.agent, row.position, offer.epoch, times);
         }
         drop(state);
         (due, more)

@@ -218,7 +218,7 @@ impl State {
             Input::Due(due) => self.due(due, times),
             Input::Stepped(stepped) => self.stepped(*stepped, times),
             Input::Unsettled(agent, position, epoch) => {
-                self.offer_stepped(agent, position, epoch, false, None);
+                self.offer_stepped(agent, position, epoch, false, None, times);
                 self.resume_recall(position);
                 self.touch(agent);
             }

@@ -81,7 +81,7 @@ impl State {
         match epoch {
             Some(epoch) => {
                 let generation = row.filter(is_open).map(|row| row.generation);
-                self.offer_stepped(agent, position, epoch, stored, generation);
+                self.offer_stepped(agent, position, epoch, stored, generation, times);
             }
             None if self.stepping.remove(&position) == Some(false) => {
                 // Nothing came of it: it is due as before, and was taken off its desk for nothing.
@@ -110,6 +110,7 @@ impl State {
         epoch: u64,
         stored: bool,
         open_in: Option<u32>,
+        times: Times,
     ) {
         let desk = self.desks.get_mut(&agent);
         let Some(out) = desk.and_then(|desk| desk.out_mut(position)) else {
@@ -122,7 +123,7 @@ impl State {
         if !stored || open_in == Some(out.offer.generation) {
             out.recalled = self.recalls.contains_key(&position);
         } else {
-            self.drop_out(agent, position);
+            self.drop_out(agent, position, times);
         }
         let sessions: Vec<SessionNo> = self.desks[&agent].sessions.keys().copied().collect();
         for session in sessions {
@@ -132,12 +133,12 @@ impl State {
     }
 
     /// An offer that the store knows to be settled otherwise.
-    fn drop_out(&mut self, agent: AgentNo, position: Position) {
+    fn drop_out(&mut self, agent: AgentNo, position: Position, times: Times) {
         let Some(desk) = self.desks.get_mut(&agent) else {
             return;
         };
         for live in desk.sessions.values_mut() {
-            live.out.remove(&position);
+            live.take_out(position, times.mono);
         }
         desk.shelf.forget();
         self.reload_addressed(agent);

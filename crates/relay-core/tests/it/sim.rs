@@ -170,6 +170,18 @@ fn seeds() -> (u64, u64) {
     (first, count)
 }
 
+/// Seeds beyond the default number that found something, once.
+const FOUND_SOMETHING: [u64; 1] = [24_623];
+
+#[test]
+fn seeds_that_found_something_hold() {
+    for seed in FOUND_SOMETHING {
+        if let Err(fault) = run(seed, false) {
+            panic!("seed {seed}: {fault}");
+        }
+    }
+}
+
 #[test]
 fn seeds_hold() {
     let (first, count) = seeds();

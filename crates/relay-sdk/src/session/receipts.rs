@@ -2,13 +2,10 @@
 
 use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::{
-    AcceptedReceipt, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt,
+    AcceptedReceipt, DOOR, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt,
 };
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::time::Timestamp;
-
-/// Key of a receipt's metadata: how the message was surfaced.
-const DOOR: &str = "door";
 
 /// The message was surfaced.
 #[must_use]

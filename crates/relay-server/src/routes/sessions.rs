@@ -21,6 +21,7 @@ use crate::call::{Call, Done, Json, Made, Nothing, OptionalJson, Params};
 use crate::poll;
 use crate::refusal::Refusal;
 use crate::table::Route;
+use crate::webhook;
 
 pub(crate) fn routes() -> Vec<Route> {
     let (get, post) = (Method::GET, Method::POST);
@@ -101,10 +102,7 @@ async fn attach(
             let reach = Reach::none();
             by.engine().attach(by.caller(), attach, reach).await?.0
         }
-        Link::Webhook(_) => {
-            let why = "this server does not call out yet; use the link `poll`, or the socket";
-            return Err(Refusal::unsupported("link.webhook", why));
-        }
+        Link::Webhook(webhook) => webhook::attach(&by, attach, webhook).await?,
     };
     Ok(Made(attached))
 }

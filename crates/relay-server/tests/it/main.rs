@@ -22,4 +22,5 @@ mod shutdown;
 mod socket;
 mod support;
 mod visibility;
+mod webhooks;
 mod workspace;

@@ -274,11 +274,6 @@ async fn what_is_wrong_with_a_question_is_named() {
         .get(&format!("/v1/sessions/{}/deliveries", id.as_str().unwrap()))
         .await;
     assert_eq!(wrong.refused(503), "session_unreachable");
-    let mut webhook = attach("bob");
-    webhook["link"] = json!({ "kind": "webhook", "url": "https://example.org" });
-    let refused = bob.post("/v1/sessions", webhook).await;
-    assert_eq!(refused.refused(501), "unsupported_operation");
-    assert_eq!(refused.json()["operation"], "link.webhook");
     let mut unknown = attach("bob");
     unknown["link"] = json!({ "kind": "pigeon" });
     assert_eq!(

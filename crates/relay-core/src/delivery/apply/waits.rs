@@ -1,7 +1,7 @@
 //! Steps after which a delivery waits for its boundary again; and the one that needs no session.
 
 use relay_protocol::agent::Metadata;
-use relay_protocol::delivery::{DeliveredReceipt, DeliveryState, MessageReceipt};
+use relay_protocol::delivery::{DOOR, DeliveredReceipt, DeliveryState, MessageReceipt};
 use relay_protocol::delivery_record::{DecisionOutcome, ReceiptSource, StoredReceipt};
 use relay_protocol::delivery_state::DeliveryCause;
 
@@ -96,7 +96,7 @@ impl Change<'_> {
             return Applied::Refused(refused);
         }
         let mut metadata = Metadata::new();
-        metadata.insert("door".to_owned(), "inbox".into());
+        metadata.insert(DOOR.to_owned(), "inbox".into());
         let receipt = MessageReceipt::Delivered(DeliveredReceipt {
             delivery_id: self.given.id,
             metadata: Some(metadata.clone()),

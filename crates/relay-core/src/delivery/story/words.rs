@@ -2,7 +2,7 @@
 
 use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::{
-    DeferredReceipt, DeliveryState, FailedReceipt, MessageReceipt, Priority, Surfaced,
+    DOOR, DeferredReceipt, DeliveryState, FailedReceipt, MessageReceipt, Priority, Surfaced,
 };
 use relay_protocol::delivery_record::{
     DecisionOutcome, DeliveryDecision, ReceiptSource, StoredReceipt,
@@ -205,7 +205,7 @@ fn name_of_offer(known: &DeliveryStory, epoch: Option<u64>) -> String {
 }
 
 fn door(metadata: Option<&Metadata>) -> String {
-    let door = metadata.and_then(|metadata| metadata.get("door")?.as_str());
+    let door = metadata.and_then(|metadata| metadata.get(DOOR)?.as_str());
     door.map(|door| format!(", door {}", shown(door)))
         .unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 
 use relay_protocol::acp::{AgentCapabilities, McpTransport, PromptPart};
 use relay_protocol::capability::AgentSessionCapabilities;
-use relay_protocol::link::{Link, LinkKind};
+use relay_protocol::link::{Link, LinkKind, SessionCall};
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::negotiation::{LifecycleOp, Negotiated};
 use relay_protocol::session::*;
@@ -131,6 +131,10 @@ pub(super) fn examples() -> Vec<Example> {
         Polled:
             r#"{"deliveries":[],"more":false}"#,
             r#"{"deliveries":[],"controls":[{"controlId":"%8","sessionId":"%6","op":"pause"}],"more":true}"#;
+        SessionCall:
+            r#"{"type":"deliver","sessionId":"%6","message":%M,
+            "context":{"id":"%4","mode":"on-idle","reason":"message"},"text":"[relay] …"}"#,
+            r#"{"type":"control","controlId":"%8","sessionId":"%6","op":"pause"}"#;
         LifecycleRequest: r#"{}"#, r#"{"reason":"lunch"}"#;
         ForkSession: r#"{}"#, r#"{"as":"engineer-2"}"#;
         SessionForkedAnswer: r#"{"sessionId":"%6","agent":%A}"#;
@@ -145,6 +149,7 @@ pub(super) fn examples() -> Vec<Example> {
 fn every_tag_is_shown() {
     shows_every_tag("AgentSessionEvent", "type", AgentSessionEvent::TAGS);
     shows_every_tag("Link", "kind", Link::TAGS);
+    shows_every_tag("SessionCall", "type", SessionCall::TAGS);
     assert_eq!(AgentSessionEvent::TAGS.len(), 29);
 }
 

@@ -1,0 +1,284 @@
+//! Sessions that are called: a receiver on the same machine, allowed by the configuration, and its answers.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use relay_outbound::{AllowList, Limits, Outbound, Secret};
+use relay_server::Config;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::support::{Client, World, attach, delivered, soon};
+
+/// A server that is called, and leaves it to the test what to answer.
+struct Receiver {
+    url: String,
+    calls: mpsc::UnboundedReceiver<Called>,
+}
+
+/// A call that waits for its answer.
+struct Called {
+    headers: HeaderMap,
+    body: Bytes,
+    answer: oneshot::Sender<(u16, String)>,
+}
+
+impl Called {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    fn answer(self, status: u16, body: &Value) {
+        self.answer.send((status, body.to_string())).unwrap();
+    }
+
+    /// Whether this secret signed it.
+    fn is_signed_by(&self, secret: &str) -> bool {
+        let now = std::time::SystemTime::now();
+        let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let secret = Secret::parse(secret).unwrap();
+        secret.verify(&self.headers, &self.body, now).is_ok()
+    }
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let (sender, calls) = mpsc::unbounded_channel();
+        let router = Router::new().fallback(take).with_state(sender);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, calls }
+    }
+
+    async fn next(&mut self) -> Called {
+        soon("a call", self.calls.recv()).await.unwrap()
+    }
+}
+
+async fn take(
+    State(calls): State<mpsc::UnboundedSender<Called>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, String) {
+    let (answer, answered) = oneshot::channel();
+    let called = Called {
+        headers,
+        body,
+        answer,
+    };
+    calls.send(called).ok();
+    let (status, body) = answered.await.unwrap_or((500, String::new()));
+    (StatusCode::from_u16(status).unwrap(), body)
+}
+
+/// A configuration that lets this machine be called.
+fn calls_this_machine() -> Config {
+    let allow = AllowList::new(["127.0.0.1"]).unwrap();
+    Config {
+        outbound: Outbound::new(allow, Limits::default()),
+        ..Config::default()
+    }
+}
+
+fn body(agent: &str, url: &str, secret: Option<&str>) -> Value {
+    let mut body = attach(agent);
+    body["link"] = json!({ "kind": "webhook", "url": url });
+    if let Some(secret) = secret {
+        body["link"]["secret"] = json!(secret);
+    }
+    body
+}
+
+async fn send(client: &Client, to: &str, text: &str) -> String {
+    let body = json!({ "to": to, "text": text });
+    let sent = client.post("/v1/messages", body).await.expect(201);
+    sent["deliveries"][0]["deliveryId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Waits until a delivery is in a state.
+async fn comes_to(client: &Client, delivery: &str, state: &str) -> Value {
+    let path = format!("/v1/deliveries/{delivery}");
+    let waiting = async {
+        loop {
+            let found = client.get(&path).await.expect(200);
+            if found["state"] == state {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(state, waiting).await
+}
+
+#[tokio::test]
+async fn a_session_is_called_and_its_answer_is_the_receipt() {
+    let world = World::start_with(calls_this_machine()).await;
+    let mut receiver = Receiver::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let attached = bob.post("/v1/sessions", body("bob", &receiver.url, None));
+    let attached = attached.await.expect(201);
+    let secret = attached["webhookSecret"].as_str().unwrap();
+    let delivery = send(&alice, "@bob", "hello").await;
+    let called = receiver.next().await;
+    assert!(called.is_signed_by(secret));
+    assert!(!called.is_signed_by("another secret of some length"));
+    assert_eq!(called.headers["webhook-id"], delivery.as_str());
+    assert_eq!(called.headers["content-type"], "application/json");
+    let found = called.json();
+    assert_eq!(found["type"], "deliver");
+    assert_eq!(found["sessionId"], attached["sessionId"]);
+    assert_eq!(found["message"]["text"], "hello");
+    let text = found["text"].as_str().unwrap();
+    assert!(text.starts_with("[relay] from agent @alice"), "{text}");
+    let receipt = delivered(&found["context"]["id"]);
+    called.answer(200, &receipt);
+    let stored = comes_to(&bob, &delivery, "delivered").await;
+    let metadata = &stored["receipts"][0]["receipt"]["metadata"];
+    assert_eq!(*metadata, json!({ "door": "webhook", "httpStatus": 200 }));
+    let path = format!("/v1/sessions/{}", attached["sessionId"].as_str().unwrap());
+    let shown = bob.get(&path).await.expect(200);
+    assert_eq!(shown["link"], "webhook");
+    assert!(!shown.to_string().contains(&receiver.url));
+}
+
+#[tokio::test]
+async fn one_call_at_a_time_in_order() {
+    let world = World::start_with(calls_this_machine()).await;
+    let mut receiver = Receiver::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let secret = "a secret that the session brought";
+    let attached = bob.post("/v1/sessions", body("bob", &receiver.url, Some(secret)));
+    let attached = attached.await.expect(201);
+    assert_eq!(attached.get("webhookSecret"), None);
+    for number in 0..5 {
+        send(&alice, "@bob", &number.to_string()).await;
+    }
+    for number in 0..5 {
+        let called = receiver.next().await;
+        assert!(called.is_signed_by(secret));
+        let found = called.json();
+        assert_eq!(found["message"]["text"], number.to_string());
+        // The next one does not come before this one is answered.
+        assert!(receiver.calls.try_recv().is_err());
+        called.answer(200, &delivered(&found["context"]["id"]));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_receipt_is_tried_again_under_the_same_id() {
+    let world = World::start_with(calls_this_machine()).await;
+    let retry = json!({ "retry": { "attempts": 8, "minMs": 10, "maxMs": 20 } });
+    let patched = world.key.patch("/v1/workspace/policy", retry).await;
+    patched.expect(200);
+    let mut receiver = Receiver::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let attached = bob.post("/v1/sessions", body("bob", &receiver.url, None));
+    attached.await.expect(201);
+    let delivery = send(&alice, "@bob", "hello").await;
+    let foreign =
+        json!({ "status": "delivered", "deliveryId": "01963a5c-7891-7abc-8ef0-123456789abc" });
+    let answers = [
+        (503, json!({})),
+        (200, json!("ok")),
+        (200, foreign),
+        (302, json!({})),
+    ];
+    let mut tried = 0;
+    for (status, answer) in answers {
+        let called = receiver.next().await;
+        assert_eq!(called.headers["webhook-id"], delivery.as_str());
+        called.answer(status, &answer);
+        tried += 1;
+    }
+    let called = receiver.next().await;
+    let id = called.json()["context"]["id"].clone();
+    called.answer(200, &delivered(&id));
+    let stored = comes_to(&bob, &delivery, "delivered").await;
+    let receipts = stored["receipts"].as_array().unwrap();
+    let failed = receipts
+        .iter()
+        .filter(|it| it["receipt"]["status"] == "failed");
+    assert_eq!(failed.count(), tried);
+    let reason = receipts[0]["receipt"]["reason"].as_str().unwrap();
+    assert_eq!(reason, "webhook: the session's server answered 503");
+}
+
+#[tokio::test]
+async fn operations_are_calls_too() {
+    let world = World::start_with(calls_this_machine()).await;
+    let mut receiver = Receiver::start().await;
+    let bob = world.agent("bob").await;
+    let attached = bob.post("/v1/sessions", body("bob", &receiver.url, None));
+    let attached = attached.await.expect(201);
+    let path = format!("/v1/sessions/{}", attached["sessionId"].as_str().unwrap());
+    let pausing = {
+        let (bob, path) = (bob.clone(), format!("{path}/pause"));
+        tokio::spawn(async move { bob.post(&path, json!({})).await })
+    };
+    let called = receiver.next().await;
+    let asked = called.json();
+    assert_eq!(
+        (&asked["type"], &asked["op"]),
+        (&json!("control"), &json!("pause"))
+    );
+    called.answer(200, &json!({ "controlId": asked["controlId"], "ok": true }));
+    assert_eq!(pausing.await.unwrap().expect(200)["status"], "paused");
+}
+
+#[tokio::test]
+async fn a_server_that_was_started_again_goes_on_calling() {
+    let world = World::start_with(calls_this_machine()).await;
+    let mut receiver = Receiver::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let attached = bob.post("/v1/sessions", body("bob", &receiver.url, None));
+    let attached = attached.await.expect(201);
+    let secret = attached["webhookSecret"].as_str().unwrap();
+    let world = world.restart(calls_this_machine()).await;
+    let alice = world.with(&alice.token.unwrap());
+    let bob = world.with(&bob.token.unwrap());
+    let delivery = send(&alice, "@bob", "still there?").await;
+    let called = receiver.next().await;
+    assert!(called.is_signed_by(secret));
+    let id = called.json()["context"]["id"].clone();
+    called.answer(200, &delivered(&id));
+    comes_to(&bob, &delivery, "delivered").await;
+}
+
+#[tokio::test]
+async fn what_must_not_be_called_is_refused_at_once() {
+    let world = World::start().await;
+    let receiver = Receiver::start().await;
+    let bob = world.agent("bob").await;
+    let urls = [
+        receiver.url.as_str(),
+        "http://localhost/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://user:pass@example.org/",
+        "file:///etc/passwd",
+        "not a url",
+    ];
+    for url in urls {
+        let refused = bob.post("/v1/sessions", body("bob", url, None)).await;
+        let problem = refused.expect(400);
+        assert_eq!(problem["path"], "link.url", "{url}");
+    }
+    let world = World::start_with(calls_this_machine()).await;
+    let bob = world.agent("bob").await;
+    let refused = bob.post("/v1/sessions", body("bob", &receiver.url, Some("short")));
+    let problem = refused.await.expect(400);
+    assert_eq!(problem["path"], "link.secret");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("at least 16 bytes, found 5")
+    );
+    let sessions = bob.get("/v1/sessions").await.expect(200);
+    assert_eq!(sessions["items"], json!([]));
+}
