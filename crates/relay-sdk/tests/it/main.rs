@@ -10,6 +10,7 @@ mod controls;
 mod dedupe;
 mod layout;
 mod listeners;
+mod local;
 mod network;
 mod restart;
 mod runner;

@@ -168,7 +168,7 @@ impl World {
     }
 }
 
-fn open(directory: &TempDir) -> Arc<Engine> {
+pub(crate) fn open(directory: &TempDir) -> Arc<Engine> {
     try_open(directory).unwrap()
 }
 

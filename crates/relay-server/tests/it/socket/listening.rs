@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use relay_protocol::limits::LIVE_ENTRIES;
+use relay_server::Config;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Socket, World};
+use crate::support::{Client, PATIENCE, Socket, World};
 
 async fn subscribe(socket: &mut Socket, id: &str, pattern: &str, after: Option<u64>) -> Value {
     let mut frame = json!({ "type": "subscribe", "id": id, "pattern": pattern });
@@ -161,7 +162,12 @@ async fn agents_are_found_by_name_or_id_and_a_hopeless_wish_is_warned_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_read_lags_and_goes_on_from_the_log() {
-    let world = World::start().await;
+    let config = Config {
+        // Whoever does not read does not answer, either; how long that takes here depends on the machine.
+        silence: PATIENCE * 10,
+        ..Config::default()
+    };
+    let world = World::start_with(config).await;
     let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
     let mut slow = world.key.socket().await;
     let mut fast = bob.socket().await;
