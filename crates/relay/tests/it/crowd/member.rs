@@ -32,10 +32,18 @@ pub(crate) enum Told {
     Stored,
 }
 
+/// What a member needs to come in.
+pub(crate) struct Ticket {
+    pub(crate) number: usize,
+    pub(crate) token: String,
+    /// The session of before.
+    pub(crate) resume: Option<String>,
+}
+
 /// A session on a socket of its own.
 pub(crate) struct Member {
     socket: Socket,
-    number: usize,
+    ticket: Ticket,
 }
 
 async fn open(address: SocketAddr, token: &str) -> Socket {
@@ -72,10 +80,10 @@ async fn say(socket: &mut Socket, frame: Value) {
 }
 
 impl Member {
-    pub(crate) async fn attach(address: SocketAddr, token: &str, number: usize) -> Self {
-        let mut socket = open(address, token).await;
+    pub(crate) async fn attach(address: SocketAddr, mut ticket: Ticket) -> Self {
+        let mut socket = open(address, &ticket.token).await;
         let attach = json!({
-            "type": "attach", "agent": name(number), "harness": "crowd",
+            "type": "attach", "agent": name(ticket.number), "harness": "crowd", "resume": ticket.resume,
             "capabilities": {
                 "messaging": { "receive": true, "send": false, "attachments": ["text"] },
                 "delivery": { "modes": ["immediate"] },
@@ -86,7 +94,8 @@ impl Member {
         say(&mut socket, attach).await;
         let attached = soon("the session", next(&mut socket)).await.unwrap();
         assert_eq!(attached["type"], "attached", "{attached}");
-        Self { socket, number }
+        ticket.resume = attached["resumeToken"].as_str().map(str::to_owned);
+        Self { socket, ticket }
     }
 
     /// Answers what comes until it is time to go; then every other one says goodbye.
@@ -94,7 +103,7 @@ impl Member {
         mut self,
         tell: &mpsc::UnboundedSender<Told>,
         mut home_time: watch::Receiver<bool>,
-    ) {
+    ) -> Ticket {
         loop {
             let frame = tokio::select! {
                 frame = next(&mut self.socket) => frame,
@@ -110,15 +119,16 @@ impl Member {
                 _ => panic!("{frame}"),
             }
         }
-        if self.number % 2 == 0 {
+        if self.ticket.number % 2 == 0 {
             let _ = self.socket.close(None).await;
         }
+        self.ticket
     }
 
     async fn answer(&mut self, deliver: &Value, tell: &mpsc::UnboundedSender<Told>) {
         let text = deliver["message"]["text"].as_str().unwrap();
         let came = Told::Came {
-            to: self.number,
+            to: self.ticket.number,
             number: text.parse().unwrap(),
         };
         tell.send(came).unwrap();
