@@ -5,9 +5,11 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod browser;
 mod crowd;
 #[path = "../../../relay-core/tests/it/depth.rs"]
 mod depth;
+mod hostile;
 mod layout;
 mod serve;
 mod support;
