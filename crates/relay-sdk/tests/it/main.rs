@@ -15,3 +15,4 @@ mod restart;
 mod runner;
 mod sessions;
 mod support;
+mod tls;

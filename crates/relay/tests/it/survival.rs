@@ -97,7 +97,7 @@ impl Load {
             silence: Duration::from_secs(2),
             ..Options::default()
         };
-        let relay = Relay::with_options(url, &server.key, options).unwrap();
+        let relay = Relay::with_options(url, &server.key, options.clone()).unwrap();
         let clients = register(&relay).await;
         let witnesses = witnesses(&relay, url, options, &clients).await;
         let (acknowledged, _) = watch::channel(0);
