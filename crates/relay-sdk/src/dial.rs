@@ -4,17 +4,14 @@
 //! of pipes, and tests can put something in between.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use http::Uri;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::error::{Error, Result};
+use crate::tls::Tls;
 
 /// Bytes in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -89,42 +86,31 @@ impl ServerUrl {
     }
 }
 
-impl Dial for ServerUrl {
+/// Connections to a server over TCP.
+pub(crate) struct Server {
+    pub(crate) url: ServerUrl,
+    pub(crate) tls: Tls,
+}
+
+impl Dial for Server {
     fn dial(&self) -> Dialing<'_> {
+        let ServerUrl {
+            is_https,
+            host,
+            port,
+            ..
+        } = &self.url;
         Box::pin(async move {
-            let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
             // Small frames must not wait for the answer to the ones before.
             stream.set_nodelay(true)?;
-            if !self.is_https {
+            if !is_https {
                 return Ok(Box::new(stream) as Box<dyn Stream>);
             }
-            let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
-            let connector = TlsConnector::from(tls_config()?);
-            Ok(Box::new(connector.connect(name, stream).await?) as Box<dyn Stream>)
+            let stream = self.tls.encrypt(host, stream).await?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
         })
     }
-}
-
-/// Read once: the certificates of a machine are a file of hundreds.
-fn tls_config() -> io::Result<Arc<ClientConfig>> {
-    static CONFIG: OnceLock<std::result::Result<Arc<ClientConfig>, String>> = OnceLock::new();
-    let config = CONFIG.get_or_init(read_tls_config).clone();
-    config.map_err(io::Error::other)
-}
-
-fn read_tls_config() -> std::result::Result<Arc<ClientConfig>, String> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(format!("no certificates to trust: {:?}", found.errors));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let config = builder.with_root_certificates(roots).with_no_client_auth();
-    Ok(Arc::new(config))
 }
 
 #[cfg(test)]

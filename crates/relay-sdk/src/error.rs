@@ -9,6 +9,8 @@ use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::selector::SelectorError;
 use relay_protocol::wire::DecodeError;
 
+use crate::tls;
+
 /// The result of most calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -21,6 +23,12 @@ pub enum Error {
     /// No connection could be made. Nothing was asked.
     #[error("the server can't be reached: {0}")]
     Unreachable(Arc<io::Error>),
+    /// The server could not prove who it is. Nothing was asked.
+    #[error(
+        "the server's certificate is not trusted: {0}; if it is one of your own making, name the authority in \
+         `root_certificates`"
+    )]
+    Untrusted(String),
     /// The connection broke off before the answer. What was asked may have been done.
     #[error("the connection broke off: {0}")]
     Broken(String),
@@ -43,6 +51,9 @@ pub enum Error {
     /// An address that no server can have.
     #[error("expected a server's URL such as http://127.0.0.1:4000, found {0:?}")]
     InvalidUrl(String),
+    /// Certificates that can't be read.
+    #[error("expected certificates as PEM: {0}")]
+    InvalidCertificates(String),
     /// A target that is none of the forms.
     #[error("{0}")]
     InvalidTarget(String),
@@ -98,13 +109,16 @@ impl Error {
     }
 
     pub(crate) fn unreachable(error: io::Error) -> Self {
-        Self::Unreachable(Arc::new(error))
+        match tls::distrust(&error) {
+            Some(why) => Self::Untrusted(why),
+            None => Self::Unreachable(Arc::new(error)),
+        }
     }
 
     /// Whether the credential is of no use, so that asking again is not, either.
     pub(crate) fn is_final_for_a_connection(&self) -> bool {
         match self {
-            Self::Incompatible { .. } | Self::InvalidUrl(_) => true,
+            Self::Incompatible { .. } | Self::InvalidUrl(_) | Self::Untrusted(_) => true,
             Self::Problem(problem) => !problem.retryable,
             _ => false,
         }

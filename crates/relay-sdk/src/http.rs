@@ -142,7 +142,7 @@ impl Http {
     /// The same server with another credential.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         let host = self.host.to_str().unwrap_or_default();
-        Self::new(self.dial.clone(), host, token, self.options)
+        Self::new(self.dial.clone(), host, token, self.options.clone())
     }
 
     /// What a WebSocket handshake has to say.
@@ -300,6 +300,7 @@ impl Failure {
     /// The error that ends the call; nothing when another attempt may help and does no harm.
     fn into_final(self, may_be_repeated: bool) -> Option<Error> {
         match self {
+            Self::NotSent(Error::Untrusted(why)) => Some(Error::Untrusted(why)),
             Self::NotSent(_) => None,
             Self::Unknown(_) if may_be_repeated => None,
             Self::Refused(problem) if may_be_repeated && passes(problem.code) => None,

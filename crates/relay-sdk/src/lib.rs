@@ -44,6 +44,7 @@ mod listening;
 mod options;
 mod session;
 mod socket;
+mod tls;
 
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
@@ -60,6 +61,7 @@ pub use session::{
     AgentDeliveryAdapter, AgentSession, AttachedSession, Attaching, CallbackSession, ControlError,
     EventHandler, Fork, SessionError, accepted, deferred, delivered, failed, failed_for_now,
 };
+pub use tls::RootCertificates;
 
 pub use relay_protocol as protocol;
 pub use relay_protocol::agent::{AgentIdentity, AgentType};

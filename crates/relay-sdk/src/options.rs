@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// How patient a client is. [`Options::default`] suits most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::tls::RootCertificates;
+
+/// How patient a client is, and whom it trusts. [`Options::default`] suits most.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How long a call is repeated while the server can't be reached or is too busy. Only calls that may be
     /// repeated are: reading, and sends, which carry a key that makes a repetition harmless. Default: 60 s.
@@ -14,6 +16,9 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long the socket may be silent before it counts as dead. Default: 30 s.
     pub silence: Duration,
+    /// Certificates of authorities that are trusted beside the machine's own, for servers with a certificate of
+    /// one's own making. Default: none.
+    pub root_certificates: RootCertificates,
 }
 
 impl Default for Options {
@@ -23,6 +28,7 @@ impl Default for Options {
             timeout: Duration::from_secs(90),
             connect_timeout: Duration::from_secs(10),
             silence: Duration::from_secs(30),
+            root_certificates: RootCertificates::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use relay_protocol::suggest::nearest;
 use serde::Deserialize;
+use toml::de::DeTable;
 use toml::{Table, Value};
 
 /// All settings with their defaults, as users read them.
@@ -18,6 +19,16 @@ pub(crate) const DEFAULTS: &str = include_str!("../config.default.toml");
 
 /// Before the name of a setting in the environment.
 const PREFIX: &str = "RELAY_";
+
+/// Settings that are of no use when they are 0.
+const AT_LEAST_ONE: &[&str] = &[
+    "server.connections",
+    "server.header_timeout_s",
+    "server.body_timeout_s",
+    "server.ping_every_s",
+    "limits.requests_at_once",
+    "limits.failed_authentications_at_once",
+];
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -39,6 +50,8 @@ pub(crate) struct ServerSettings {
     pub(crate) drain_s: u64,
     pub(crate) header_timeout_s: u64,
     pub(crate) body_timeout_s: u64,
+    pub(crate) ping_every_s: u64,
+    pub(crate) silence_s: u64,
 }
 
 /// How often things may happen.
@@ -71,7 +84,7 @@ pub(crate) enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
-    File(PathBuf),
+    File { path: PathBuf, line: usize },
     Environment(String),
     Flag(&'static str),
 }
@@ -80,7 +93,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => f.write_str(name),
             Self::Flag(name) => f.write_str(name),
         }
@@ -106,11 +119,16 @@ impl Layers {
 
     /// Puts a file's settings over what there is.
     pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<()> {
-        let found: Table = text
-            .parse()
-            .with_context(|| format!("{} is not TOML", path.display()))?;
+        let not_toml = || format!("{} is not TOML", path.display());
+        let found: Table = text.parse().with_context(not_toml)?;
+        let lines = lines(text).with_context(not_toml)?;
         for (key, value) in settings(&found) {
-            self.set(&key, value.clone(), Origin::File(path.to_owned()))?;
+            let origin = Origin::File {
+                path: path.to_owned(),
+                line: lines.get(&key).copied().unwrap_or(1),
+            };
+            let set = self.set(&key, value.clone(), origin.clone());
+            set.with_context(|| origin.to_string())?;
         }
         Ok(())
     }
@@ -127,8 +145,9 @@ impl Layers {
             let name = environment_name(&key);
             if let Some(text) = variables.get(&name) {
                 let value = self.read(&key, text);
-                let value = value.with_context(|| format!("{name}={text}"))?;
-                self.set(&key, value, Origin::Environment(name))?;
+                let set = value
+                    .and_then(|value| self.set(&key, value, Origin::Environment(name.clone())));
+                set.with_context(|| format!("{name}={text}"))?;
             }
         }
         Ok(())
@@ -136,18 +155,33 @@ impl Layers {
 
     /// Puts a flag's value over what there is.
     pub(crate) fn flag(&mut self, name: &'static str, key: &str, text: &str) -> Result<()> {
-        let value = self.read(key, text).with_context(|| name.to_owned())?;
-        self.set(key, value, Origin::Flag(name))
+        let value = self.read(key, text);
+        let set = value.and_then(|value| self.set(key, value, Origin::Flag(name)));
+        set.with_context(|| format!("{name} {text}"))
     }
 
     /// The settings, and where each came from.
     pub(crate) fn finish(self) -> Result<(Settings, BTreeMap<String, Origin>)> {
         let Self { values, origins } = self;
-        let settings = Settings::deserialize(values).map_err(|error| {
-            // The message names the value; say which line of which file to look at, too.
-            let message = error.message().to_owned();
-            anyhow::anyhow!("a setting has a value that can't be used: {message}")
+        let settings: Settings = serde_path_to_error::deserialize(values).map_err(|error| {
+            let key = error.path().to_string();
+            // An item of a list came from where the list came from.
+            let setting = key.split('[').next().unwrap_or_default();
+            let origin = origins.get(setting).unwrap_or(&Origin::Default);
+            anyhow::anyhow!("{origin}: {key}: {}", error.inner().message())
         })?;
+        let ServerSettings {
+            ping_every_s,
+            silence_s,
+            ..
+        } = settings.server;
+        if silence_s <= ping_every_s {
+            let origin = &origins["server.silence_s"];
+            bail!(
+                "{origin}: server.silence_s has to be more than server.ping_every_s, which is \
+                 {ping_every_s}; found {silence_s}"
+            );
+        }
         Ok((settings, origins))
     }
 
@@ -188,10 +222,14 @@ impl Layers {
         let known = self.find(key)?;
         if known.type_str() != value.type_str() {
             bail!(
-                "{origin}: {key} has to be of type {}; found {value}, which is of type {}",
+                "{key} has to be of type {}; found {value}, which is of type {}",
                 known.type_str(),
                 value.type_str()
             );
+        }
+        let least = i64::from(AT_LEAST_ONE.contains(&key));
+        if value.as_integer().is_some_and(|number| number < least) {
+            bail!("{key} has to be a whole number, {least} or greater; found {value}");
         }
         let mut table = &mut self.values;
         let mut parts = key.split('.').peekable();
@@ -223,6 +261,26 @@ impl Layers {
 /// The name of a setting in the environment.
 fn environment_name(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// The line of each setting in a file, by its dotted name.
+fn lines(text: &str) -> Result<BTreeMap<String, usize>, toml::de::Error> {
+    fn walk(table: &DeTable<'_>, before: &str, text: &str, lines: &mut BTreeMap<String, usize>) {
+        for (name, value) in table {
+            let key = format!("{before}{}", name.get_ref());
+            match value.get_ref().as_table() {
+                Some(inner) => walk(inner, &format!("{key}."), text, lines),
+                None => {
+                    let above = text.get(..name.span().start).unwrap_or_default();
+                    lines.insert(key, above.matches('\n').count() + 1);
+                }
+            }
+        }
+    }
+    let table = DeTable::parse(text)?;
+    let mut lines = BTreeMap::new();
+    walk(table.get_ref(), "", text, &mut lines);
+    Ok(lines)
 }
 
 /// All values of a table that are no tables, by their dotted names.
@@ -291,7 +349,7 @@ mod tests {
         );
         assert_eq!(settings.server.allowed_hosts, ["one", "two"]);
         let origin = |key: &str| origins[key].to_string();
-        assert_eq!(origin("server.listen"), "relay.toml");
+        assert_eq!(origin("server.listen"), "relay.toml:2");
         assert_eq!(origin("server.connections"), "RELAY_SERVER_CONNECTIONS");
         assert_eq!(origin("server.drain_s"), "--drain");
         assert_eq!(origin("log.filter"), "default");
@@ -301,30 +359,57 @@ mod tests {
     fn what_is_wrong_is_named() {
         let cases = [
             (
-                "[server]\nlisen = \"x\"",
-                "there is no setting server.lisen; the nearest are server.listen",
+                "[server]\n\nlisen = \"x\"",
+                "relay.toml:3: there is no setting server.lisen; the nearest are server.listen",
             ),
             (
                 "[server]\nlisten = 4000",
-                "relay.toml: server.listen has to be of type string; found 4000, which is of type integer",
+                "relay.toml:2: server.listen has to be of type string; found 4000, which is of type integer",
             ),
             (
-                "[log]\nformat = \"xml\"",
-                "unknown variant `xml`, expected `text` or `json`",
+                "server = 4000",
+                "relay.toml:1: server has to be of type table; found 4000, which is of type integer",
             ),
             (
-                "[server]\nconnections = -1",
-                "invalid value: integer `-1`, expected usize",
+                "# Lines\n[log]\nformat = \"xml\"",
+                "relay.toml:3: log.format: unknown variant `xml`, expected `text` or `json`",
+            ),
+            (
+                "server.connections = -1",
+                "relay.toml:1: server.connections has to be a whole number, 1 or greater; found -1",
+            ),
+            (
+                "[server]\nping_every_s = 20\nsilence_s = 20",
+                "relay.toml:3: server.silence_s has to be more than server.ping_every_s, which is 20; found 20",
+            ),
+            (
+                "[limits]\nrequests_at_once = 5_000_000_000",
+                "relay.toml:2: limits.requests_at_once: invalid value: integer `5000000000`, expected u32",
+            ),
+            (
+                "[server]\nallowed_hosts = [1]",
+                "relay.toml:2: server.allowed_hosts[0]: invalid type: integer `1`, expected a string",
             ),
             ("listen", "relay.toml is not TOML"),
         ];
         for (file, expected) in cases {
             let found = refused(file, &[]);
-            assert!(found.contains(expected), "{file}: {found}");
+            assert!(found.starts_with(expected), "{file}: {found}");
         }
-        let found = refused("", &[("RELAY_SERVER_DRAIN_S", "soon")]);
-        let expected =
-            "RELAY_SERVER_DRAIN_S=soon: server.drain_s has to be a whole number; found \"soon\"";
-        assert!(found.starts_with(expected), "{found}");
+        let cases = [
+            (
+                "soon",
+                "server.drain_s has to be a whole number; found \"soon\"",
+            ),
+            (
+                "-1",
+                "server.drain_s has to be a whole number, 0 or greater; found -1",
+            ),
+        ];
+        for (value, expected) in cases {
+            let found = refused("", &[("RELAY_SERVER_DRAIN_S", value)]);
+            let expected = format!("RELAY_SERVER_DRAIN_S={value}: {expected}");
+            assert!(found.starts_with(&expected), "{found}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The data directory: where it is, and that only its owner gets in.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,22 @@ impl DataDirectory {
         self.0.join("relay.db")
     }
 
+    /// Sees to it that the database can be read by its owner only, even in a directory that others can look
+    /// into; what SQLite puts beside it follows. Says whether there was none yet.
+    pub(crate) fn prepare_database(&self) -> Result<bool> {
+        let path = self.database();
+        match new_private(&path) {
+            Ok(_) => Ok(true),
+            // A start that did not get far leaves an empty file.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let length = std::fs::metadata(&path).map(|file| file.len());
+                length.map(|length| length == 0)
+            }
+            Err(error) => Err(error),
+        }
+        .with_context(|| format!("the database {} can't be made", path.display()))
+    }
+
     pub(crate) fn credentials(&self) -> PathBuf {
         self.0.join("credentials.json")
     }
@@ -65,11 +81,12 @@ fn usual(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let fresh = path.with_extension("tmp");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        options.mode(0o600);
-        let mut file = options.open(&fresh)?;
+        // One that a killed process left could be anybody's.
+        match std::fs::remove_file(&fresh) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = new_private(&fresh)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&fresh, path)?;
@@ -79,6 +96,15 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
         }
     };
     write().with_context(|| format!("{} can't be written", path.display()))
+}
+
+/// Makes a file that was not there, for its owner only.
+fn new_private(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    options.mode(0o600);
+    options.open(path)
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! `relay serve`: a server over a data directory, until it is told to stop.
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +14,10 @@ use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_server::{Config, Rate};
 use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::{Layers, Settings};
+use crate::config::{Layers, Origin, Settings};
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::logging;
@@ -40,8 +45,8 @@ pub(crate) struct ServeArguments {
 /// Runs a server.
 pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
     let data = DataDirectory::open(arguments.data.clone())?;
-    let settings = settings(&arguments, &data)?;
-    logging::begin(&settings.log)?;
+    let (settings, origins) = settings(&arguments, &data)?;
+    logging::begin(&settings.log).with_context(|| origins["log.filter"].to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -49,7 +54,10 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
     runtime.block_on(serve(&arguments, &data, &settings))
 }
 
-fn settings(arguments: &ServeArguments, data: &DataDirectory) -> Result<Settings> {
+fn settings(
+    arguments: &ServeArguments,
+    data: &DataDirectory,
+) -> Result<(Settings, BTreeMap<String, Origin>)> {
     let mut layers = Layers::defaults()?;
     let usual = data.config();
     let file = match &arguments.config {
@@ -71,7 +79,7 @@ fn settings(arguments: &ServeArguments, data: &DataDirectory) -> Result<Settings
     if let Some(listen) = &arguments.listen {
         layers.flag("--listen", "server.listen", listen)?;
     }
-    layers.finish().map(|(settings, _)| settings)
+    layers.finish()
 }
 
 async fn serve(
@@ -79,18 +87,21 @@ async fn serve(
     data: &DataDirectory,
     settings: &Settings,
 ) -> Result<()> {
-    let is_new = !data.database().exists();
+    // From here on somebody may want the server to stop.
+    let stop = StopSignal::listen()?;
+    // First, because it fails most easily: nothing has been begun then.
+    let listen = &settings.server.listen;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("can't listen on {listen}; choose another address with --listen")
+    })?;
+    let url = url_of(listener.local_addr()?);
+    let is_new = data.prepare_database()?;
     let environment = Environment::system();
     let store = SqliteStore::open(
         &SqliteOptions::new(data.database()),
         environment.random.clone(),
     )?;
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
-    let listen = &settings.server.listen;
-    let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("can't listen on {listen}; choose another address with --listen")
-    })?;
-    let url = format!("http://{}", listener.local_addr()?);
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {
         Some(known) if !arguments.new_workspace => Credentials { url, ..known },
@@ -104,8 +115,18 @@ async fn serve(
     };
     credentials.write(&data.credentials())?;
     announce(data, &credentials);
-    relay_server::serve(listener, engine, server_config(settings), stop_signal()).await?;
+    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
     Ok(())
+}
+
+/// Where programs on this machine reach a server that listens there.
+fn url_of(address: SocketAddr) -> String {
+    let host: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(host, address.port()))
 }
 
 /// Makes the keys and the workspace that a data directory begins with.
@@ -121,11 +142,18 @@ async fn begin(engine: &Engine, url: String) -> Result<Credentials> {
     })
 }
 
+/// Says that the server is ready. Whoever started it may not want to know: then nobody is told.
 fn announce(data: &DataDirectory, credentials: &Credentials) {
-    println!("relay {} is ready", env!("CARGO_PKG_VERSION"));
-    println!("url          {}", credentials.url);
-    println!("data         {}", data.path().display());
-    println!("credentials  {}", data.credentials().display());
+    let lines = format!(
+        "relay {} is ready\nurl          {}\ndata         {}\ncredentials  {}\n",
+        env!("CARGO_PKG_VERSION"),
+        credentials.url,
+        data.path().display(),
+        data.credentials().display()
+    );
+    let mut output = std::io::stdout();
+    let _ = output.write_all(lines.as_bytes());
+    let _ = output.flush();
 }
 
 /// The settings as the server takes them.
@@ -138,6 +166,8 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
         drain_timeout: Duration::from_secs(server.drain_s),
         header_timeout: Duration::from_secs(server.header_timeout_s),
         body_timeout: Duration::from_secs(server.body_timeout_s),
+        ping_every: Duration::from_secs(server.ping_every_s),
+        silence: Duration::from_secs(server.silence_s),
         per_token: Rate {
             per_second: limits.requests_per_second,
             at_once: limits.requests_at_once,
@@ -150,21 +180,58 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
     }
 }
 
-/// Ready when somebody wants the server to stop: Ctrl-C, or the signal that service managers send.
-async fn stop_signal() {
-    let interrupted = tokio::signal::ctrl_c();
+/// What tells the server to stop: Ctrl-C, or the signal that service managers send.
+struct StopSignal {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-            let _ = interrupted.await;
-            return;
-        };
+    interrupted: Signal,
+    #[cfg(unix)]
+    terminated: Signal,
+}
+
+impl StopSignal {
+    /// Listens from now on; until then a signal ends the process on the spot.
+    #[cfg(unix)]
+    fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).context("can't listen to signals");
+        Ok(Self {
+            interrupted: listen(SignalKind::interrupt())?,
+            terminated: listen(SignalKind::terminate())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn come(mut self) {
         tokio::select! {
-            _ = interrupted => {}
-            _ = terminated.recv() => {}
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
         }
     }
+
     #[cfg(not(unix))]
-    let _ = interrupted.await;
+    fn listen() -> Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn come(self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_one_that_the_server_answers() {
+        for (address, url) in [
+            ("127.0.0.1:4000", "http://127.0.0.1:4000"),
+            ("0.0.0.0:4000", "http://127.0.0.1:4000"),
+            ("[::]:4000", "http://[::1]:4000"),
+            ("[::1]:4000", "http://[::1]:4000"),
+            ("192.168.0.7:80", "http://192.168.0.7:80"),
+        ] {
+            assert_eq!(url_of(address.parse().unwrap()), url);
+        }
+    }
 }

@@ -20,11 +20,12 @@ use serde::Serialize;
 
 use super::agent::AgentClient;
 use super::{Client, bare, page, part};
-use crate::dial::{Dial, ServerUrl};
+use crate::dial::{Dial, Server, ServerUrl};
 use crate::error::Result;
 use crate::http::{Call, with_query};
 use crate::listening::{Events, Predicate, action};
 use crate::options::Options;
+use crate::tls::Tls;
 
 /// The host that a connection without an address is made to.
 const IN_PROCESS_HOST: &str = "localhost";
@@ -66,8 +67,10 @@ impl Relay {
 
     /// A workspace, without asking the server for anything.
     pub fn with_options(url: &str, workspace_key: &str, options: Options) -> Result<Self> {
-        let server = ServerUrl::parse(url)?;
-        let host = server.authority.clone();
+        let url = ServerUrl::parse(url)?;
+        let host = url.authority.clone();
+        let tls = Tls::trusting(options.root_certificates.clone());
+        let server = Server { url, tls };
         let client = Client::new(Arc::new(server), &host, workspace_key, options);
         let key = workspace_key.to_owned();
         Ok(Self { client, key })

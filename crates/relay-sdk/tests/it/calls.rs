@@ -225,7 +225,7 @@ async fn a_server_that_is_not_there_is_an_error_that_may_pass() {
         ..Options::default()
     };
     // Nobody listens on the discard port.
-    let relay = Relay::with_options("http://127.0.0.1:9", "rk_x", options).unwrap();
+    let relay = Relay::with_options("http://127.0.0.1:9", "rk_x", options.clone()).unwrap();
     let failed = relay.workspace().await.unwrap_err();
     assert!(failed.is_retryable(), "{failed}");
     assert!(Relay::with_options("127.0.0.1:9", "rk_x", options).is_err());

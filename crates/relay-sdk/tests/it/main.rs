@@ -16,3 +16,4 @@ mod restart;
 mod runner;
 mod sessions;
 mod support;
+mod tls;

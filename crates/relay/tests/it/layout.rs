@@ -1,0 +1,49 @@
+//! No file was left out of the crate or of its tests.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn walk(folder: &Path, files: &mut BTreeSet<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else {
+            files.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_is_declared() {
+    for folder in ["src", "tests/it"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let root = folder.join("main.rs");
+        let mut files = BTreeSet::new();
+        walk(&folder, &mut files);
+        assert!(files.len() > 5);
+        for file in files.iter().filter(|file| **file != root) {
+            assert!(is_declared(&root, file), "{}", file.display());
+        }
+    }
+}
+
+fn is_declared(root: &Path, file: &Path) -> bool {
+    let parent = file.parent().unwrap();
+    let (name, above) = match file.ends_with("mod.rs") {
+        true => (parent.file_name().unwrap(), parent.parent().unwrap()),
+        false => (file.file_stem().unwrap(), parent),
+    };
+    let name = name.to_str().unwrap();
+    let candidates = [
+        root.to_owned(),
+        above.join("mod.rs"),
+        above.with_extension("rs"),
+    ];
+    candidates.iter().any(|candidate| {
+        let source = std::fs::read_to_string(candidate).unwrap_or_default();
+        source
+            .lines()
+            .any(|line| line.trim_start_matches("pub(crate) ") == format!("mod {name};"))
+    })
+}

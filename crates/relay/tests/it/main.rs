@@ -1,0 +1,16 @@
+//! The real program, as people start it: `relay serve` in a process of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "whatever is not as expected ends the test, in its helpers, too"
+)]
+
+mod browser;
+mod crowd;
+#[path = "../../../relay-core/tests/it/depth.rs"]
+mod depth;
+mod hostile;
+mod layout;
+mod serve;
+mod support;
+mod survival;
