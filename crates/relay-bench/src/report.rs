@@ -89,6 +89,9 @@ impl Column {
     pub(crate) const RATE: Self = Self::ranged("/s", 0);
     pub(crate) const P50: Self = Self::of("p50 ms", 2);
     pub(crate) const P99: Self = Self::of("p99 ms", 2);
+    /// For what takes fractions of a millisecond.
+    pub(crate) const FINE_P50: Self = Self::ranged("p50 ms", 3);
+    pub(crate) const FINE_P99: Self = Self::of("p99 ms", 3);
     pub(crate) const SERVER_CPU: Self = Self::of("server CPU us", 1);
     pub(crate) const LOAD_CPU: Self = Self::of("load CPU us", 1);
 

@@ -25,7 +25,7 @@ pub(crate) async fn connect(server: SocketAddr, token: &str) -> Result<WebSocket
 pub(crate) async fn attach(server: SocketAddr, agent: &Agent) -> Result<WebSocket> {
     let mut socket = connect(server, &agent.token).await?;
     let attach = format!(
-        r#"{{"type":"attach","agent":"{}","harness":"bench","capabilities":{{"messaging":{{"receive":true,"attachments":["text"]}},"delivery":{{"modes":["immediate"]}},"events":{{"emits":["status.changed"]}},"lifecycle":{{}}}}}}"#,
+        r#"{{"type":"attach","agent":"{}","harness":"bench","capabilities":{{"messaging":{{"receive":true,"attachments":["text"]}},"delivery":{{"modes":["immediate"]}},"events":{{"emits":["status.changed"]}},"lifecycle":{{"release":true}}}}}}"#,
         agent.name
     );
     socket.say(&attach).await?;

@@ -79,8 +79,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 fn judge(section: &mut Section) {
-    let column = Column::ranged("p50 ms", 3);
-    let series = |name| section.series(name, column).iter();
+    let series = |name| section.series(name, Column::FINE_P50).iter();
     let floor = series(COMMIT).zip(series(WRITES)).map(|(a, b)| a + b);
     let ratios: Vec<f64> = series(LAST).zip(floor).map(|(of, to)| of / to).collect();
     let name = "send to the last handler, to commit + plain writes";

@@ -85,7 +85,7 @@ impl Subject {
                     "messaging": { "receive": true, "attachments": ["text"] },
                     "delivery": { "modes": ["next-tool-call"] },
                     "events": { "emits": ["status.changed"] },
-                    "lifecycle": {},
+                    "lifecycle": { "release": true },
                 },
             });
             let attached = http.call("POST", "/v1/sessions", &body).await?;

@@ -68,10 +68,10 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 fn judge(section: &mut Section) {
-    let series = |name| section.series(name, Column::P50).iter();
+    let series = |name| section.series(name, Column::FINE_P50).iter();
     let floor = series(COMMIT).zip(series(ECHO)).map(|(a, b)| a + b);
     let ratios: Vec<f64> = series(HANDLER).zip(floor).map(|(of, to)| of / to).collect();
-    let tails = section.series(HANDLER, Column::P99).iter();
+    let tails = section.series(HANDLER, Column::FINE_P99).iter();
     let tails: Vec<f64> = tails.zip(series(HANDLER)).map(|(a, b)| a / b).collect();
     let name = "p50 of send to handler, to commit + echo";
     section.check(name, "x", &ratios, Some(Goal::AtMost(1.6)));
@@ -82,8 +82,8 @@ pub(super) fn percentiles(times: Vec<Duration>) -> Vec<Measured> {
     let times = Latencies::new(times);
     let millis = |percent| times.percentile(percent).as_secs_f64() * 1e3;
     vec![
-        (Column::ranged("p50 ms", 3), millis(50.0)),
-        (Column::of("p99 ms", 3), millis(99.0)),
+        (Column::FINE_P50, millis(50.0)),
+        (Column::FINE_P99, millis(99.0)),
     ]
 }
 
