@@ -1,10 +1,15 @@
 //! Every part once, with tiny sizes, against a real server in a process of its own: this test started again.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test with a `main` of its own is not seen as one"
+)]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use relay_bench::{Options, Part, ServerCommand, Sizes, run};
+use relay_bench::{Options, Part, Progress, ServerCommand, Sizes, run};
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
@@ -37,7 +42,12 @@ fn every_part_measures_something() {
         directory: scratch.path().to_owned(),
     };
     let begun = Instant::now();
-    let report = run(&options, &mut |_| {}).unwrap();
+    let tell = &mut |progress: Progress<'_>| {
+        if let Progress::Begins(part) = progress {
+            println!("{:.1?} {part}", begun.elapsed());
+        }
+    };
+    let report = run(&options, tell).unwrap();
     let found: Vec<Part> = report.sections.iter().map(|it| it.part).collect();
     assert_eq!(found, Part::ALL);
     for section in &report.sections {
@@ -63,11 +73,11 @@ fn every_part_measures_something() {
 fn tiny() -> Sizes {
     Sizes {
         rounds: 2,
-        turn: Duration::from_millis(60),
+        turn: Duration::from_millis(40),
         senders: 4,
         receivers: 10,
         sessions: 10,
-        single: 5,
+        single: 4,
         subscribers: vec![10],
         recipients: 10,
         casts: 2,

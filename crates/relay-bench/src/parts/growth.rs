@@ -17,9 +17,6 @@ use crate::report::{Column, Section};
 use crate::wire::Http;
 use crate::world::word;
 
-/// Inboxes that are read in a round.
-const INBOXES: usize = 200;
-
 /// Agents that come to a boundary in a round.
 const AT_BOUNDARY: usize = 10;
 
@@ -42,7 +39,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let others = watch_others(grown.iter().map(|it| &it.grown.server.process));
         for (subject, name) in grown.iter_mut().zip(&names) {
             let (rate, send) = subject.send(sizes.turn / 2).await?;
-            let inbox = subject.inboxes().await?;
+            let inbox = subject.inboxes(sizes.single).await?;
             let boundary = subject.boundaries().await?;
             let figures = [
                 (RATE, rate),
@@ -115,12 +112,12 @@ impl Subject {
         Ok((value(Column::RATE), value(Column::SERVER_CPU)))
     }
 
-    /// What a row of an inbox costs.
-    async fn inboxes(&self) -> Result<f64> {
+    /// What a row costs when so many inboxes are read.
+    async fn inboxes(&self, inboxes: usize) -> Result<f64> {
         let (mut rows, mut cpu) = (0, Duration::ZERO);
         // Those at boundaries settle what they have, so they are left out.
         let readers = self.grown.world.receivers.iter();
-        let readers = readers.rev().cycle().take(INBOXES);
+        let readers = readers.rev().cycle().take(inboxes);
         for agent in readers {
             let mut http = Http::connect(self.grown.world.address, &agent.token).await?;
             http.call("GET", "/v1/me", &Value::Null).await?;
