@@ -10,6 +10,8 @@
 
 mod bench;
 mod figures;
+#[cfg(test)]
+mod figures_test;
 mod goals;
 mod load;
 mod machine;
