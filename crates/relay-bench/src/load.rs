@@ -53,12 +53,14 @@ impl Load {
             clients.push(client);
         }
         let wall = begun.elapsed();
+        let load_cpu = threads_cpu(&load, all).saturating_sub(before.1);
+        come_to_rest(server).await;
         Ok(Self {
             operations: latencies.len(),
             wall,
             latencies: Latencies::new(latencies),
             server_cpu: threads_cpu(server, all).saturating_sub(before.0),
-            load_cpu: threads_cpu(&load, all).saturating_sub(before.1),
+            load_cpu,
         })
     }
 
@@ -74,6 +76,23 @@ impl Load {
             (Column::SERVER_CPU, each(self.server_cpu)),
             (Column::LOAD_CPU, each(self.load_cpu)),
         ]
+    }
+}
+
+/// Waits until a server has done what it put off, such as indexing, so that it does not disturb what is
+/// measured next and is counted where it belongs.
+pub(crate) async fn come_to_rest(server: &Process) {
+    const GLANCE: Duration = Duration::from_millis(50);
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let begun = Instant::now();
+    let mut before = threads_cpu(server, |_| true);
+    while begun.elapsed() < PATIENCE {
+        tokio::time::sleep(GLANCE).await;
+        let now = threads_cpu(server, |_| true);
+        if now.saturating_sub(before) < GLANCE / 50 {
+            return;
+        }
+        before = now;
     }
 }
 

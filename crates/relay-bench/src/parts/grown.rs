@@ -31,7 +31,9 @@ impl Grown {
         let sizes = &bench.options.sizes;
         let server = bench.server().await?;
         let receivers = (messages / sizes.stored_per_agent).max(1);
-        let world = World::create(&server, sizes.senders, receivers).await?;
+        let mut world = World::create(&server, sizes.senders, receivers).await?;
+        // Everybody talks to everybody, so that an agent has as many conversations in any database.
+        world.peers = receivers;
         let late = messages / UNREAD;
         send(&world, messages - late).await?;
         read_all(&world).await?;

@@ -10,7 +10,7 @@ use super::grown::Grown;
 use super::send::HttpSender;
 use crate::bench::{Bench, watch_others};
 use crate::goals::Goal;
-use crate::load::Load;
+use crate::load::{Load, come_to_rest};
 use crate::machine::threads_cpu;
 use crate::options::Part;
 use crate::report::{Column, Section};
@@ -41,6 +41,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
             let (rate, send) = subject.send(sizes.turn / 2).await?;
             let inbox = subject.inboxes(sizes.single).await?;
             let boundary = subject.boundaries().await?;
+            come_to_rest(&subject.grown.server.process).await;
             let figures = [
                 (RATE, rate),
                 (SEND, send),

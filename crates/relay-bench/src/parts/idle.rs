@@ -22,6 +22,10 @@ const REST: Duration = Duration::from_secs(2);
 /// Fewer rounds than elsewhere: memory varies little.
 const ROUNDS: usize = 3;
 
+const ATTACHED: &str = "while attached";
+const LEFT: &str = "left after they closed";
+const AGAIN: &str = "while as many new ones are attached";
+
 const EACH: Column = Column::ranged("KiB each", 2);
 const MAPPED: Column = Column::of("of it not in mapped files", 2);
 const CPU: Column = Column::of("CPU us a second for all", 0);
@@ -33,10 +37,10 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for _ in 0..sizes.rounds.min(ROUNDS) {
         round(bench, &mut section).await?;
     }
-    let growth = section.series("while attached", EACH).to_vec();
+    let growth = section.series(ATTACHED, EACH).to_vec();
     let goal = Some(Goal::AtMost(12.0));
     section.check("resident growth for each session", "KiB", &growth, goal);
-    let left = section.series("left after they closed", EACH).iter();
+    let left = section.series(LEFT, EACH).iter();
     let back: Vec<f64> = left
         .zip(&growth)
         .map(|(left, growth)| (1.0 - left / growth) * 100.0)
@@ -69,15 +73,18 @@ async fn round(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
         (MAPPED, attached.1 - before.1),
         (CPU, used / begun.elapsed().as_secs_f64()),
     ];
-    section.add("while attached", &figures);
+    section.add(ATTACHED, &figures);
     if let Some(ended) = open.try_join_next() {
         bail!("a session ended by itself: {ended:?}");
     }
     open.shutdown().await;
+    // Longer than the grace time after which a session without a link counts as away.
+    tokio::time::sleep(sizes.idle * 4).await;
+    let growth = |now: (f64, f64)| [(EACH, now.0 - before.0), (MAPPED, now.1 - before.1)];
+    section.add(LEFT, &growth(memory()));
+    let _open = attach_all(&world).await?;
     tokio::time::sleep(REST.min(sizes.idle)).await;
-    let after = memory();
-    let figures = [(EACH, after.0 - before.0), (MAPPED, after.1 - before.1)];
-    section.add("left after they closed", &figures);
+    section.add(AGAIN, &growth(memory()));
     section.others.push(others.cores());
     Ok(())
 }
