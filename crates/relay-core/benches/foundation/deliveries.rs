@@ -26,7 +26,7 @@ use relay_protocol::link::LinkKind;
 use relay_protocol::status::DEFAULT_SAFE_STATES;
 
 use crate::Effort;
-use crate::measure::{Others, median, range, writer_cpu};
+use crate::measure::{median, range, watch_others, writer_cpu};
 use crate::sends::send_all;
 use crate::world::{World, directory, open_store};
 
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 64;
 
 /// Prints all figures.
 pub(crate) fn run(out: &mut impl Write, effort: Effort) {
-    let others = Others::watch();
+    let others = watch_others();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

@@ -12,7 +12,7 @@ use relay_protocol::api::messages::SearchQuery;
 use tempfile::TempDir;
 
 use crate::Effort;
-use crate::measure::{Others, cpu, median};
+use crate::measure::{cpu, median, watch_others};
 use crate::sends::send_all;
 use crate::world::{World, directory};
 
@@ -50,7 +50,7 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     runtime.block_on(async {
         let mut worlds = [grow(SMALL).await, grow(effort.large).await];
         let mut costs = [Costs::default(), Costs::default()];
-        let others = Others::watch();
+        let others = watch_others();
         for _ in 0..effort.rounds {
             for (grown, costs) in worlds.iter_mut().zip(&mut costs) {
                 measure(grown, costs).await;

@@ -12,12 +12,20 @@
 mod baseline;
 mod deliveries;
 mod delivering;
+#[path = "../../../relay-bench/src/figures.rs"]
+mod figures;
 mod growth;
+#[path = "../../../relay-bench/src/machine.rs"]
+mod machine;
 mod measure;
 mod redaction;
+#[path = "../../../relay-bench/src/rows.rs"]
+mod rows;
 mod sends;
 #[path = "../../../relay-protocol/benches/redact/terminal_text.rs"]
 mod terminal_text;
+#[path = "../../../relay-bench/src/text.rs"]
+mod text;
 mod world;
 
 use std::io::Write as _;

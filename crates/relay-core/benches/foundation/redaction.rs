@@ -7,7 +7,7 @@ use std::time::Instant;
 use relay_protocol::redact::Redactor;
 
 use crate::Effort;
-use crate::measure::{Others, median, range};
+use crate::measure::{median, range, watch_others};
 use crate::terminal_text::ordinary_text;
 
 const BYTES: usize = 16 * 1024 * 1024;
@@ -16,7 +16,7 @@ const BYTES: usize = 16 * 1024 * 1024;
 pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     let text = ordinary_text(BYTES);
     let redactor = Redactor::new();
-    let others = Others::watch();
+    let others = watch_others();
     let rates: Vec<f64> = (0..effort.rounds)
         .map(|_| {
             let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::Effort;
 use crate::baseline;
-use crate::measure::{Others, Round, Rounds, median, range};
+use crate::measure::{Round, Rounds, median, range, watch_others};
 use crate::world::{PEERS, World, directory};
 
 const SENDERS: [usize; 4] = [1, 8, 64, 256];
@@ -18,7 +18,7 @@ pub(crate) fn run(out: &mut impl Write, effort: Effort) {
     let mut rows: Vec<Rounds> = SENDERS.iter().map(|_| Rounds::default()).collect();
     let (mut plain, mut grouped, mut ceiling) = (vec![], vec![], vec![]);
     let (mut bytes, mut ratios, mut group_ratios) = (vec![], vec![], vec![]);
-    let others = Others::watch();
+    let others = watch_others();
     for _ in 0..effort.rounds {
         let scratch = directory();
         let small = effort.sends_per_round / 10;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::runtime;
 use super::sessions::{Kind, attach, delivering_world, settle};
 use crate::Effort;
-use crate::measure::{Latencies, Others, median, range};
+use crate::measure::{Latencies, median, range, watch_others};
 use crate::sends::send_all;
 use crate::world::{World, directory};
 
@@ -97,7 +97,7 @@ pub(super) fn run(out: &mut impl Write, effort: Effort) {
             scenes.push(Scene::open(case).await);
         }
         let mut figures = CASES.map(|_| Figures::default());
-        let others = Others::watch();
+        let others = watch_others();
         for _ in 0..effort.rounds {
             for (scene, figures) in scenes.iter().zip(&mut figures) {
                 figures.push(scene.round().await);

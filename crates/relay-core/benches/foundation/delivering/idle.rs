@@ -8,7 +8,7 @@ use relay_core::link::MemoryLink;
 use super::sessions::{Kind, attach, delivering_world};
 use super::{in_child, runtime};
 use crate::Effort;
-use crate::measure::{Others, cpu, median, range, resident};
+use crate::measure::{cpu, median, range, resident, watch_others};
 use crate::world::directory;
 
 /// How long nothing happens.
@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_secs(3);
 /// Prints the figures.
 pub(super) fn run(out: &mut impl Write, effort: Effort) {
     let sessions = effort.large / 100;
-    let others = Others::watch();
+    let others = watch_others();
     let (mut bytes, mut busy) = (vec![], vec![]);
     for _ in 0..effort.rounds {
         let measured = in_child(&["idle", &sessions.to_string()]);

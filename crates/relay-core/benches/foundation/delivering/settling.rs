@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::runtime;
 use super::sessions::{Kind, attach, delivering_world, settle};
 use crate::Effort;
-use crate::measure::{Others, Round, Rounds, ratio};
+use crate::measure::{Round, Rounds, ratio, watch_others};
 use crate::sends;
 use crate::world::{PEERS, World, directory};
 
@@ -25,7 +25,7 @@ const SESSIONS: usize = 64;
 
 /// Prints the table.
 pub(super) fn run(out: &mut impl Write, effort: Effort) {
-    let others = Others::watch();
+    let others = watch_others();
     let [mut bare, mut waits, mut goes_on] = [(); 3].map(|()| Rounds::default());
     let sends = effort.sends_per_round;
     let manned = |manner| settled_round(&[manner; SESSIONS], PolicyPatch::default(), sends);

@@ -6,7 +6,7 @@ use relay_protocol::policy::{PolicyPatch, RetryPolicy};
 
 use super::settling::{Manner, settled_round};
 use crate::Effort;
-use crate::measure::{Others, Rounds, median, ratio};
+use crate::measure::{Rounds, median, ratio, watch_others};
 
 const SESSIONS: usize = 100;
 
@@ -20,7 +20,7 @@ pub(super) fn run(out: &mut impl Write, effort: Effort) {
         ("default policy", PolicyPatch::default()),
         ("offers time out after 250 ms, 100 attempts", impatient()),
     ];
-    let others = Others::watch();
+    let others = watch_others();
     let mut with: Vec<Rounds> = policies.iter().map(|_| Rounds::default()).collect();
     let mut without: Vec<Rounds> = policies.iter().map(|_| Rounds::default()).collect();
     for _ in 0..effort.rounds {

@@ -8,7 +8,7 @@ use relay_core::link::MemoryLink;
 use super::sessions::{Kind, attach, delivering_world};
 use super::{in_child, runtime};
 use crate::Effort;
-use crate::measure::{Others, median, range, resident};
+use crate::measure::{median, range, resident, watch_others};
 use crate::sends::send_all;
 use crate::world::{PEERS, directory};
 
@@ -25,7 +25,7 @@ const WITHOUT: &str = "without";
 
 /// Prints the table.
 pub(super) fn run(out: &mut impl Write, effort: Effort) {
-    let others = Others::watch();
+    let others = watch_others();
     let mut growths = DEPTHS.map(|_| [vec![], vec![], vec![]]);
     for _ in 0..effort.rounds {
         for (depth, [with, without, more]) in DEPTHS.iter().zip(&mut growths) {

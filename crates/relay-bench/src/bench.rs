@@ -1,0 +1,112 @@
+//! A run: the machine first, then each part.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::figures::Latencies;
+use crate::machine::{self, Others, Process};
+use crate::options::{Options, Part};
+use crate::parts;
+use crate::redis::{Instance, StartError};
+use crate::report::{Machine, Report, Section};
+use crate::server::Server;
+
+/// Synced writes that are measured at the beginning.
+const SYNCED_WRITES: u64 = 300;
+
+/// What is told while a run goes on.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The machine was looked at.
+    Machine(&'a Machine),
+    /// A part begins.
+    Begins(Part),
+    /// A part has ended.
+    Ended(&'a Section),
+}
+
+/// Measures what the options say.
+pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report> {
+    allow_many_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("load")
+        .enable_all()
+        .build()
+        .context("no threads to run on")?;
+    runtime.block_on(run_parts(options, tell))
+}
+
+async fn run_parts(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report> {
+    let bench = Bench { options };
+    let machine = look_at_machine(&bench).await?;
+    tell(Progress::Machine(&machine));
+    let mut sections = Vec::new();
+    for part in &options.parts {
+        tell(Progress::Begins(*part));
+        let section = parts::run(&bench, *part).await;
+        let mut section = section.with_context(|| format!("{part} could not be measured"))?;
+        if !machine.durable {
+            section.notes.push("Not durable here.".to_owned());
+        }
+        tell(Progress::Ended(&section));
+        sections.push(section);
+    }
+    Ok(Report { machine, sections })
+}
+
+/// Every connection is a file, and there are ten thousand of them; the server inherits the limit.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it the large parts say what is missing.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+async fn look_at_machine(bench: &Bench<'_>) -> Result<Machine> {
+    let directory = bench.directory();
+    let writes = machine::synced_writes(directory, SYNCED_WRITES)
+        .with_context(|| format!("nothing can be written to {}", directory.display()))?;
+    let writes = Latencies::new(writes);
+    let p50 = writes.percentile(50.0);
+    Ok(Machine {
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        sync_p50_us: p50.as_secs_f64() * 1e6,
+        sync_p99_us: writes.percentile(99.0).as_secs_f64() * 1e6,
+        durable: p50 >= machine::DURABLE,
+        redis: bench.redis().await?.is_some(),
+    })
+}
+
+/// What all parts need.
+pub(crate) struct Bench<'a> {
+    pub(crate) options: &'a Options,
+}
+
+impl Bench<'_> {
+    pub(crate) fn directory(&self) -> &Path {
+        &self.options.directory
+    }
+
+    /// Starts a server with nothing in it.
+    pub(crate) async fn server(&self) -> Result<Server> {
+        Server::start(&self.options.server, self.directory()).await
+    }
+
+    /// Starts a Redis with nothing in it, if there is one.
+    pub(crate) async fn redis(&self) -> Result<Option<Instance>> {
+        match Instance::start(&self.options.redis, self.directory()).await {
+            Ok(instance) => Ok(Some(instance)),
+            Err(StartError::Missing) => Ok(None),
+            Err(StartError::Failed(error)) => Err(error),
+        }
+    }
+}
+
+/// Watches what others do while this process and those named work.
+pub(crate) fn watch_others<'a>(ours: impl IntoIterator<Item = &'a Process>) -> Others {
+    let mut all = vec![machine::this_process()];
+    all.extend(ours.into_iter().cloned());
+    Others::watch(all)
+}

@@ -1,0 +1,137 @@
+//! HTTP/1.1 over one connection that is kept, one request at a time.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::Incoming;
+
+/// A connection, and who speaks on it.
+pub(crate) struct Http {
+    stream: TcpStream,
+    incoming: Incoming,
+    outgoing: Vec<u8>,
+    token: String,
+}
+
+/// What a request was answered.
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
+}
+
+impl Http {
+    pub(crate) async fn connect(server: SocketAddr, token: &str) -> Result<Self> {
+        let stream = TcpStream::connect(server).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            incoming: Incoming::default(),
+            outgoing: Vec::new(),
+            token: token.to_owned(),
+        })
+    }
+
+    /// Asks, and waits for the whole answer.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Answer<'_>> {
+        use std::io::Write as _;
+        self.outgoing.clear();
+        write!(
+            self.outgoing,
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        )?;
+        self.stream.write_all(&self.outgoing).await?;
+        let head = loop {
+            if let Some(head) = Head::read(self.incoming.waiting())? {
+                break head;
+            }
+            self.incoming.read(&mut self.stream).await?;
+        };
+        let whole = head.bytes + head.content_length;
+        while self.incoming.waiting().len() < whole {
+            self.incoming.read(&mut self.stream).await?;
+        }
+        self.incoming.take(whole);
+        Ok(Answer {
+            status: head.status,
+            body: self.incoming.last(head.content_length),
+        })
+    }
+
+    /// Asks for something that has to be done, and reads the answer as JSON.
+    pub(crate) async fn call(&mut self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let answer = self.ask(method, path, &body).await?;
+        if !(200..300).contains(&answer.status) {
+            let said = String::from_utf8_lossy(answer.body);
+            bail!("{method} {path} was answered {}: {said}", answer.status);
+        }
+        if answer.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        Ok(serde_json::from_slice(answer.body)?)
+    }
+}
+
+/// What the head of an answer says.
+#[derive(Debug, PartialEq)]
+struct Head {
+    bytes: usize,
+    status: u16,
+    content_length: usize,
+}
+
+impl Head {
+    /// Reads a head if all of it is there.
+    fn read(bytes: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&bytes[..end]).context("a head that is not text")?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next().unwrap_or_default().split(' ').nth(1);
+        let status = status.and_then(|status| status.parse().ok());
+        let length = lines.find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let is_length = name.eq_ignore_ascii_case("content-length");
+            is_length.then(|| value.trim().parse().ok()).flatten()
+        });
+        Ok(Some(Self {
+            bytes: end + 4,
+            status: status.context("an answer without a status")?,
+            content_length: length.unwrap_or(0),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_once_they_are_whole() {
+        let answer = b"HTTP/1.1 201 Created\r\nContent-Length: 12\r\ndate: x\r\n\r\n{";
+        for end in 0..answer.len() - 1 {
+            assert_eq!(Head::read(&answer[..end]).unwrap(), None, "{end}");
+        }
+        let head = Head::read(answer).unwrap().unwrap();
+        let expected = Head {
+            bytes: answer.len() - 1,
+            status: 201,
+            content_length: 12,
+        };
+        assert_eq!(head, expected);
+        let empty = Head::read(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        assert_eq!(empty.unwrap().content_length, 0);
+        assert!(Head::read(b"hello\r\n\r\n").is_err());
+    }
+}
