@@ -9,8 +9,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use relay_outbound::AllowList;
 use relay_protocol::suggest::nearest;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::{Table, Value};
 
@@ -36,6 +38,7 @@ const AT_LEAST_ONE: &[&str] = &[
 pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) limits: LimitSettings,
+    pub(crate) outbound: OutboundSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -62,6 +65,19 @@ pub(crate) struct LimitSettings {
     pub(crate) requests_at_once: u32,
     pub(crate) failed_authentications_per_second: u32,
     pub(crate) failed_authentications_at_once: u32,
+}
+
+/// Whom the server may call.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OutboundSettings {
+    #[serde(deserialize_with = "allow_list")]
+    pub(crate) allow: AllowList,
+}
+
+fn allow_list<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<AllowList, D::Error> {
+    let entries = Vec::<String>::deserialize(from)?;
+    AllowList::new(&entries).map_err(D::Error::custom)
 }
 
 /// What is logged, and how.

@@ -12,6 +12,7 @@ use clap::Args;
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
+use relay_outbound::{Limits, Outbound};
 use relay_server::{Config, Rate};
 use tokio::net::TcpListener;
 #[cfg(unix)]
@@ -176,6 +177,7 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
             per_second: limits.failed_authentications_per_second,
             at_once: limits.failed_authentications_at_once,
         },
+        outbound: Outbound::new(settings.outbound.allow.clone(), Limits::default()),
         ..Config::default()
     }
 }
