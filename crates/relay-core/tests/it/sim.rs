@@ -171,7 +171,7 @@ fn seeds() -> (u64, u64) {
 }
 
 /// Seeds beyond the default number that found something, once.
-const FOUND_SOMETHING: [u64; 1] = [24_623];
+const FOUND_SOMETHING: [u64; 2] = [24_623, 24_655];
 
 #[test]
 fn seeds_that_found_something_hold() {

@@ -121,7 +121,9 @@ impl World {
             if harness.attaching || harness.reporting || harness.opening_calls > 0 {
                 harness.attaching = false;
                 harness.reporting = false;
-                harness.opening_calls = 0;
+                // Others may still be under way, and open a boundary when they come to the engine.
+                let others = self.executor.count(&format!("{at}: opening"));
+                harness.opening_calls = others;
                 self.unplug(at);
             }
         }
@@ -569,7 +571,8 @@ impl World {
             event: SessionEventInput(event),
         }));
         let caller = self.agents[harness.agent].caller.clone();
-        self.spawn(format!("report of {at}"), move |engine| async move {
+        let what = if opens { "opening report" } else { "report" };
+        self.spawn(format!("{at}: {what}"), move |engine| async move {
             let result = engine.report(&caller, session, body).await;
             Outcome::Reported(at, opens, result.map(|acked| acked.acked))
         });
@@ -603,7 +606,7 @@ impl World {
         }
         harness.openings.insert(kind);
         harness.opening_calls += 1;
-        self.spawn(format!("{at} stands at {kind}"), move |engine| async move {
+        self.spawn(format!("{at}: opening {kind}"), move |engine| async move {
             let _ = engine.at_boundary(&caller, session, kind).await;
             Outcome::AtBoundary(at)
         });

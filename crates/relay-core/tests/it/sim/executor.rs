@@ -38,6 +38,12 @@ impl Executor {
         });
     }
 
+    /// How many futures there are whose names begin like this.
+    pub(super) fn count(&self, name: &str) -> u32 {
+        let like_this = self.tasks.iter().filter(|task| task.name.starts_with(name));
+        u32::try_from(like_this.count()).unwrap_or(u32::MAX)
+    }
+
     /// Whether some future can go on.
     pub(super) fn has_woken(&self) -> bool {
         self.tasks.iter().any(Task::is_woken)
