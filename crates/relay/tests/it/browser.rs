@@ -87,11 +87,16 @@ fn browser() -> Option<PathBuf> {
     let candidates = BROWSERS
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let found = candidates.into_iter().find(|path| path.is_file());
+    let mut candidates = candidates.filter(|path| path.is_file());
+    let found = candidates.find(|path| {
+        // Some systems have only a note there that says where to get it.
+        let version = std::process::Command::new(path).arg("--version").output();
+        version.is_ok_and(|version| version.status.success())
+    });
     if found.is_none() {
         skipped(
             "browser",
-            "there is no Chromium; scripts/test installs it where it may",
+            "there is no Chromium, and it could not be installed",
         );
     }
     found

@@ -119,7 +119,7 @@ impl Member {
                 _ => panic!("{frame}"),
             }
         }
-        if self.ticket.number % 2 == 0 {
+        if self.ticket.number.is_multiple_of(2) {
             let _ = self.socket.close(None).await;
         }
         self.ticket
