@@ -43,27 +43,27 @@ async fn thousands_of_sessions_get_what_is_theirs_and_cost_little() {
     let server = setup.start().await;
     server.unhurried().await;
     let tickets = register(&server.relay(), sessions).await;
-    let alone = server.resident_kib();
+    let alone = server.memory_kib();
 
     let (tell, told) = mpsc::unbounded_channel();
     let (go_home, home_time) = watch::channel(false);
     let crowd = attach(server.address, tickets, &tell, &home_time).await;
     assert_eq!(server.metric("relay_sockets").await, sessions as u64);
-    let idle = server.resident_kib();
+    let idle = server.memory_kib();
 
     let sending = member::send(server.address, server.key.clone(), sessions, messages);
     let sending = tokio::spawn(sending);
     collect(told, sessions, messages).await;
     soon("the last answer", sending).await.unwrap();
     nothing_waits(&server.relay()).await;
-    let busy = server.resident_kib();
+    let busy = server.memory_kib();
 
     go_home.send_replace(true);
     let tickets = leave(&server, crowd).await;
-    let empty = server.resident_kib();
+    let empty = server.memory_kib();
     let (_go_home, home_time) = watch::channel(false);
     let _crowd = attach(server.address, tickets, &tell, &home_time).await;
-    let again = server.resident_kib();
+    let again = server.memory_kib();
 
     let each = idle.saturating_sub(alone) as f64 / sessions as f64;
     println!(

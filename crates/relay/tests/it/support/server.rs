@@ -195,12 +195,15 @@ impl Server {
         line.unwrap().parse().unwrap()
     }
 
-    /// The memory that it has from the system, in KiB.
-    pub(crate) fn resident_kib(&self) -> u64 {
+    /// The memory that it takes, in KiB. What is mapped from files the system can take back at any time; it does
+    /// not count.
+    pub(crate) fn memory_kib(&self) -> u64 {
         let path = format!("/proc/{}/status", self.pid().as_raw_nonzero());
         let status = std::fs::read_to_string(path).unwrap();
         let mut lines = status.lines();
-        let line = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = lines
+            .find_map(|line| line.strip_prefix("RssAnon:"))
+            .unwrap();
         line.trim_end_matches("kB").trim().parse().unwrap()
     }
 }
