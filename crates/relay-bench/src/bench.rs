@@ -1,11 +1,13 @@
 //! A run: the machine first, then each part.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::figures::Latencies;
+use crate::goals::QUIET_CORES;
 use crate::machine::{self, Others, Process};
 use crate::options::{Options, Part};
 use crate::parts;
@@ -15,6 +17,9 @@ use crate::server::Server;
 
 /// Synced writes that are measured at the beginning.
 const SYNCED_WRITES: u64 = 300;
+
+/// How long the machine is looked at before a round.
+const GLANCE: Duration = Duration::from_millis(500);
 
 /// What is told while a run goes on.
 #[derive(Debug)]
@@ -94,6 +99,25 @@ impl Bench<'_> {
         Server::start(&self.options.server, self.directory()).await
     }
 
+    /// Waits for a quiet machine, if that was asked for; then watches what others do while this process and
+    /// those named work.
+    pub(crate) async fn begin_round<'p>(
+        &self,
+        ours: impl IntoIterator<Item = &'p Process>,
+    ) -> Others {
+        let mut all = vec![machine::this_process()];
+        all.extend(ours.into_iter().cloned());
+        let begun = Instant::now();
+        while begun.elapsed() < self.options.wait_for_quiet {
+            let others = Others::watch(all.clone());
+            tokio::time::sleep(GLANCE).await;
+            if others.cores() < QUIET_CORES {
+                break;
+            }
+        }
+        Others::watch(all)
+    }
+
     /// Starts a Redis with nothing in it, if there is one.
     pub(crate) async fn redis(&self) -> Result<Option<Instance>> {
         match Instance::start(&self.options.redis, self.directory()).await {
@@ -102,11 +126,4 @@ impl Bench<'_> {
             Err(StartError::Failed(error)) => Err(error),
         }
     }
-}
-
-/// Watches what others do while this process and those named work.
-pub(crate) fn watch_others<'a>(ours: impl IntoIterator<Item = &'a Process>) -> Others {
-    let mut all = vec![machine::this_process()];
-    all.extend(ours.into_iter().cloned());
-    Others::watch(all)
 }

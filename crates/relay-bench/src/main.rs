@@ -1,10 +1,11 @@
-//! `relay-bench [--quick] [--json] [--server PROGRAM] [--directory DIR] [PART]...`
+//! `relay-bench [--quick] [--rounds N] [--wait SECONDS] [--json] [--server PROGRAM] [--directory DIR] [PART]...`
 //!
 //! For the time being: the command line of Relay will have this as `relay bench`. The server is the program
 //! `relay` beside this one, unless another is named.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use relay_bench::{Options, Part, Progress, Report, ServerCommand, Sizes, run};
@@ -49,6 +50,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Asked> 
         },
         redis: PathBuf::from("redis-server"),
         directory: std::env::temp_dir(),
+        wait_for_quiet: Duration::ZERO,
     };
     while let Some(argument) = arguments.next() {
         let mut value = || {
@@ -58,6 +60,8 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Asked> 
         };
         match argument.as_str() {
             "--quick" => options.sizes = Sizes::quick(),
+            "--rounds" => options.sizes.rounds = value()?.parse()?,
+            "--wait" => options.wait_for_quiet = Duration::from_secs(value()?.parse()?),
             "--json" => as_json = true,
             "--server" => options.server.program = value()?.into(),
             "--directory" => options.directory = value()?.into(),

@@ -22,6 +22,8 @@ pub struct Options {
     pub redis: PathBuf,
     /// Where to keep data meanwhile. It should be on the disk that counts, not in memory.
     pub directory: PathBuf,
+    /// How long to wait, before each round, for others to leave the machine alone.
+    pub wait_for_quiet: Duration,
 }
 
 /// How much, how often, how long.

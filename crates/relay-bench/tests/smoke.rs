@@ -40,6 +40,7 @@ fn every_part_measures_something() {
         },
         redis: PathBuf::from("redis-server"),
         directory: scratch.path().to_owned(),
+        wait_for_quiet: Duration::ZERO,
     };
     let begun = Instant::now();
     let tell = &mut |progress: Progress<'_>| {

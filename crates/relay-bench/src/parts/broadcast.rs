@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::crowd::{Arrivals, LastArrival, PlainCrowd, open_all};
 use super::latency::percentiles;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::machine::threads_cpu;
 use crate::options::Part;
@@ -50,7 +50,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         plain.cast(channel.arrivals.bytes()).await?;
     }
     for _ in 0..sizes.rounds {
-        let others = watch_others([&server.process]);
+        let others = bench.begin_round([&server.process]).await;
         let [mut last, mut settled, mut committed, mut written] = [(); 4].map(|()| Vec::new());
         let mut cpu = Duration::ZERO;
         for _ in 0..sizes.casts {

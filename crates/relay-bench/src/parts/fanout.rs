@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::crowd::{Arrivals, LastArrival, PlainCrowd, listen, open_all};
 use super::latency::percentiles;
 use super::send::HttpSender;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::figures::median;
 use crate::goals::Goal;
 use crate::machine::threads_cpu;
@@ -62,7 +62,7 @@ async fn measure(
     }
     let mut ratios = Vec::new();
     for _ in 0..sizes.rounds {
-        let others = watch_others([&server.process]);
+        let others = bench.begin_round([&server.process]).await;
         let [mut sends, mut casts, mut plain_casts] = [(); 3].map(|()| Vec::new());
         let mut cpu = Duration::ZERO;
         for _ in 0..sizes.casts {

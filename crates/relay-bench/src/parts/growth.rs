@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::grown::Grown;
 use super::send::HttpSender;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::{Load, come_to_rest};
 use crate::machine::threads_cpu;
@@ -36,7 +36,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         grown.push(Subject::open(Grown::grow(bench, messages).await?).await?);
     }
     for _ in 0..sizes.rounds {
-        let others = watch_others(grown.iter().map(|it| &it.grown.server.process));
+        let others = bench
+            .begin_round(grown.iter().map(|it| &it.grown.server.process))
+            .await;
         for (subject, name) in grown.iter_mut().zip(&names) {
             let (rate, send) = subject.send(sizes.turn / 2).await?;
             let inbox = subject.inboxes(sizes.single).await?;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
 use super::crowd::open_all;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::machine::{resident, threads_cpu};
 use crate::options::Part;
@@ -54,7 +54,7 @@ async fn round(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let sessions = sizes.idle_sessions;
     let server = bench.server().await?;
     let world = World::create(&server, 0, sessions).await?;
-    let others = watch_others([&server.process]);
+    let others = bench.begin_round([&server.process]).await;
     let memory = || {
         let kib = |which| resident(&server.process, which) / 1024.0 / sessions as f64;
         (kib("VmRSS"), kib("RssAnon"))

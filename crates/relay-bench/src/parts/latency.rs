@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use tokio::sync::mpsc;
 
 use super::send::HttpSender;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::figures::Latencies;
 use crate::goals::Goal;
 use crate::options::Part;
@@ -46,7 +46,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     });
     line.send(10).await?;
     for _ in 0..sizes.rounds {
-        let others = watch_others([&server.process]);
+        let others = bench.begin_round([&server.process]).await;
         let times = line.send(sizes.single).await?;
         section.add(HANDLER, &percentiles(times.handler));
         section.add(ANSWERED, &percentiles(times.answer));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::send::{SAME_WORK, is_under_way, warm_up};
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::{Client, Load};
 use crate::options::Part;
@@ -53,7 +53,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     }
     for _ in 0..sizes.rounds {
         let redis_process = redis.as_ref().map(|redis| &redis.process);
-        let others = watch_others([&server.process].into_iter().chain(redis_process));
+        let others = bench
+            .begin_round([&server.process].into_iter().chain(redis_process))
+            .await;
         let load = Load::of(&server.process, &mut many, sizes.turn).await?;
         section.add(MANY, &load.figures());
         let load = Load::of(&server.process, &mut single, sizes.turn).await?;

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::grown::Grown;
 use super::send::HttpSender;
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::Load;
 use crate::options::Part;
@@ -30,10 +30,12 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let mut senders = HttpSender::all(&world_of(&server, &world)).await?;
         Load::of(&server.process, &mut senders, sizes.turn / 4).await?;
         drop(senders);
+        bench.begin_round([&server.process, &empty.process]).await;
         server = server.kill_and_start(command).await?;
         empty = empty.kill_and_start(command).await?;
         let millis = |server: &Server| server.ready_after.as_secs_f64() * 1e3;
-        let others = watch_others([&server.process, &empty.process]);
+        // Processes that have just begun and ended can't be told from others, so these are watched after it.
+        let others = bench.begin_round([&server.process, &empty.process]).await;
         section.add("with the messages", &[(READY, millis(&server))]);
         section.add("with nothing stored", &[(READY, millis(&empty))]);
         tokio::time::sleep(sizes.turn / 4).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::{Client, Load};
 use crate::options::{Part, Sizes};
@@ -36,7 +36,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     };
     for _ in 0..sizes.rounds {
         let redis_process = redis.as_ref().map(|redis| &redis.process);
-        let others = watch_others([&server.process].into_iter().chain(redis_process));
+        let others = bench
+            .begin_round([&server.process].into_iter().chain(redis_process))
+            .await;
         let load = Load::of(&server.process, &mut ours, sizes.turn).await?;
         section.add(OURS, &load.figures());
         if let (Some(theirs), Some(redis)) = (&mut theirs, &redis) {

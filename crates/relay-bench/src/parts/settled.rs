@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::send::{HttpSender, warm_up};
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::{Client, Load};
 use crate::options::Part;
@@ -50,7 +50,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     };
     for _ in 0..sizes.rounds {
         let redis_process = redis.as_ref().map(|redis| &redis.process);
-        let others = watch_others([&server.process].into_iter().chain(redis_process));
+        let others = bench
+            .begin_round([&server.process].into_iter().chain(redis_process))
+            .await;
         let load = Load::of(&server.process, &mut ours, sizes.turn).await?;
         section.add(OURS, &load.figures());
         if let (Some(streams), Some(redis)) = (&mut theirs, &redis) {

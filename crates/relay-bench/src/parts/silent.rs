@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::send::warm_up;
 use super::settled::{Manner, Office};
-use crate::bench::{Bench, watch_others};
+use crate::bench::Bench;
 use crate::goals::Goal;
 use crate::load::Load;
 use crate::options::Part;
@@ -39,7 +39,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Load::of(&with.process, &mut beside_silent, warm_up(sizes)).await?;
     Load::of(&without.process, &mut beside_lively, warm_up(sizes)).await?;
     for _ in 0..sizes.rounds {
-        let others = watch_others([&with.process, &without.process]);
+        let others = bench.begin_round([&with.process, &without.process]).await;
         let load = Load::of(&with.process, &mut beside_silent, sizes.turn).await?;
         section.add(WITH, &load.figures());
         let load = Load::of(&without.process, &mut beside_lively, sizes.turn).await?;
