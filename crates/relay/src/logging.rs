@@ -1,5 +1,7 @@
 //! Log lines, on standard error.
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, Result};
 use tracing_subscriber::EnvFilter;
 
@@ -11,6 +13,7 @@ pub(crate) fn begin(settings: &LogSettings) -> Result<()> {
         .with_context(|| format!("log.filter = {:?} can't be used", settings.filter))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match settings.format {
         LogFormat::Text => lines.init(),
