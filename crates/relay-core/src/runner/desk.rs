@@ -24,8 +24,9 @@ use relay_protocol::link::LinkKind;
 pub(super) const SHELF: usize = 256;
 
 /// How long a session that was given its share of a backlog may stay at rest before it gets the next
-/// share, when it does not say that a turn has begun.
-pub(super) const BACKLOG_PAUSE_MS: u64 = 60_000;
+/// share, when it does not say that a turn has begun. One that works on what it got says so at once; one
+/// that only takes messages should not wait long for the rest.
+pub(super) const BACKLOG_PAUSE_MS: u64 = 2_000;
 
 /// Milliseconds of the monotonic clock.
 pub(crate) type Mono = u64;

@@ -182,7 +182,7 @@ fn one_that_stays_at_rest_gets_the_next_share_after_a_while() {
     lab.flood(30);
     let bob = lab.attach("bob", &Kind::able());
     assert_eq!(share(&bob).0.len(), 20);
-    lab.pass(59_999);
+    lab.pass(1_999);
     assert_eq!(share(&bob).0.len(), 0);
     lab.pass(1);
     assert_eq!(share(&bob).0, numbers(21..=30));
