@@ -28,6 +28,7 @@ mod frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::action::{ActionCaller, RegisterAction};
 use crate::api::messages::{MessageSent, SendMessage};
@@ -273,6 +274,12 @@ pub struct EventFrame {
     pub seq: u64,
     /// The event.
     pub event: LoggedEvent,
+}
+
+/// The text of an [`EventFrame`] as the server sends it, from JSON that there is already.
+#[must_use]
+pub fn event_frame(seq: u64, event: &RawValue) -> String {
+    format!(r#"{{"type":"event","seq":{seq},"event":{event}}}"#)
 }
 
 /// The client reads too slowly.

@@ -36,7 +36,8 @@ pub(super) struct Desk {
     pub(super) agent: AgentNo,
     pub(super) workspace_no: u32,
     /// Sessions that have not ended, oldest first.
-    pub(super) sessions: BTreeMap<SessionNo, Live>,
+    /// Boxed, as is what is out to them: a map makes room for eleven at once, and most have one.
+    pub(super) sessions: BTreeMap<SessionNo, Box<Live>>,
     /// What waits for whichever session is the current one.
     pub(super) shelf: Shelf<Waiting>,
     /// The number of the last reading for the shelf.
@@ -114,7 +115,7 @@ pub(super) struct Live {
     pub(super) ended: Option<ReturnCause>,
     /// Going offline was asked of the store.
     pub(super) going_offline: bool,
-    pub(super) out: BTreeMap<Position, Out>,
+    pub(super) out: BTreeMap<Position, Box<Out>>,
     /// What waits for this session only; read when it attaches.
     pub(super) addressed: BTreeMap<Position, Waiting>,
     /// The number of the reading under way, and what has moved since it began.
@@ -229,7 +230,7 @@ impl Live {
     }
 
     /// An offer is out no more, for whatever reason.
-    pub(super) fn take_out(&mut self, position: Position, now: Mono) -> Option<Out> {
+    pub(super) fn take_out(&mut self, position: Position, now: Mono) -> Option<Box<Out>> {
         let out = self.out.remove(&position)?;
         if self.out.is_empty() {
             self.rests(now);
@@ -391,13 +392,13 @@ impl Desk {
     pub(super) fn out(&self, position: Position) -> Option<&Out> {
         self.sessions
             .values()
-            .find_map(|live| live.out.get(&position))
+            .find_map(|live| live.out.get(&position).map(|out| &**out))
     }
 
     pub(super) fn out_mut(&mut self, position: Position) -> Option<&mut Out> {
         self.sessions
             .values_mut()
-            .find_map(|live| live.out.get_mut(&position))
+            .find_map(|live| live.out.get_mut(&position).map(|out| &mut **out))
     }
 
     /// How many deliveries wait behind those that are out.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::desk::{Desk, Live, Mono, Waiting};
+use super::desk::{Desk, Mono, Waiting};
 use super::state::{State, Times};
 use crate::delivery::lane::Lane;
 use crate::store::{DeliveryMoved, DeliveryRow, Position, SendRecord, SessionNo, WorkspaceRow};
@@ -84,7 +84,8 @@ impl State {
         let desks = self.desks.values_mut();
         let mut concerned = Vec::new();
         for desk in desks.filter(|desk| desk.workspace_no == no) {
-            desk.sessions.values_mut().for_each(Live::changed);
+            let sessions = desk.sessions.values_mut();
+            sessions.for_each(|live| live.changed());
             concerned.push(desk.agent);
         }
         // In an order that does not depend on the map's.

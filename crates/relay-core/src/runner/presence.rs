@@ -25,7 +25,8 @@ impl State {
         match desk.sessions.get_mut(&no) {
             Some(live) => live.update(row),
             None => {
-                desk.sessions.insert(no, Live::new(row, times.mono));
+                let live = Live::new(row, times.mono);
+                desk.sessions.insert(no, Box::new(live));
                 self.read_addressed(no);
             }
         }

@@ -308,17 +308,15 @@ impl State {
             still_waiting: 0,
             lines_for_images,
         };
-        live.out.insert(
-            position,
-            Out {
-                waiting,
-                offer,
-                over,
-                since: times.mono,
-                settling: false,
-                recalled: false,
-            },
-        );
+        let out = Out {
+            waiting,
+            offer,
+            over,
+            since: times.mono,
+            settling: false,
+            recalled: false,
+        };
+        live.out.insert(position, Box::new(out));
         desk.unexplained.remove(&position);
         offered.still_waiting = desk.still_waiting();
         Some(offered)
@@ -435,7 +433,7 @@ impl State {
             return;
         };
         for live in desk.sessions.values_mut() {
-            let is_it = |out: &Out| out.offer.epoch == epoch && !out.settling;
+            let is_it = |out: &Box<Out>| out.offer.epoch == epoch && !out.settling;
             if live.out.get(&position).is_some_and(is_it)
                 && let Some(out) = live.take_out(position, times.mono)
             {

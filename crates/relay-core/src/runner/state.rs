@@ -254,12 +254,14 @@ impl State {
 
     pub(super) fn live_mut(&mut self, session: SessionNo) -> Option<&mut Live> {
         let agent = self.sessions.get(&session)?;
-        self.desks.get_mut(agent)?.sessions.get_mut(&session)
+        let live = self.desks.get_mut(agent)?.sessions.get_mut(&session)?;
+        Some(live)
     }
 
     pub(super) fn live(&self, session: SessionNo) -> Option<&Live> {
         let agent = self.sessions.get(&session)?;
-        self.desks.get(agent)?.sessions.get(&session)
+        let live = self.desks.get(agent)?.sessions.get(&session)?;
+        Some(live)
     }
 
     /// Does what time has brought.

@@ -7,9 +7,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use relay_protocol::event::{DeliveryCreated, LoggedEvent, MessageEvent, RelayEvent};
 use relay_protocol::ids::WorkspaceId;
 use relay_protocol::limits::LIVE_ENTRIES;
+use relay_protocol::socket::event_frame;
 use relay_protocol::time::Timestamp;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
@@ -22,11 +24,12 @@ use super::sent::SendRecord;
 /// Most bytes of message text that a topic keeps in memory.
 pub const LIVE_BYTES: usize = 16 * 1024 * 1024;
 
-/// An event and its JSON, which is made once for all who want it.
+/// An event, its JSON and its frame on the socket, each of which is made once for all who want it.
 pub struct StoredEvent {
     /// The event.
     pub event: LoggedEvent,
     json: OnceLock<Box<RawValue>>,
+    frame: OnceLock<Bytes>,
 }
 
 impl StoredEvent {
@@ -36,12 +39,19 @@ impl StoredEvent {
         Self {
             event,
             json: OnceLock::new(),
+            frame: OnceLock::new(),
         }
     }
 
     /// The event's JSON.
     pub fn json(&self) -> &RawValue {
         self.json.get_or_init(|| self.event.to_json())
+    }
+
+    /// The text of the event's frame on the socket.
+    pub fn frame(&self) -> &Bytes {
+        self.frame
+            .get_or_init(|| event_frame(self.event.seq, self.json()).into())
     }
 }
 

@@ -4,8 +4,6 @@
 //! all of them. A client that does not read makes it wait, which holds up nobody else: events stay in the
 //! log, and after a while the client counts as dead.
 
-use std::fmt::Write as _;
-
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
 use futures_util::stream::SplitSink;
 use futures_util::{FutureExt as _, SinkExt as _};
@@ -155,26 +153,21 @@ impl Writer {
 
     async fn write_followed(&mut self, followed: &Followed) -> Result<(), Over> {
         let metrics = self.access.app().metrics();
-        let text = match followed {
+        match followed {
             Followed::Event(event) => {
                 metrics.event_out();
-                let json = event.json().get();
-                let mut text = String::with_capacity(json.len() + 48);
-                let seq = event.event.seq;
-                let _ = write!(
-                    text,
-                    "{{\"type\":\"event\",\"seq\":{seq},\"event\":{json}}}"
-                );
-                text
+                // JSON is text; the bytes are shared by all who follow.
+                let text = Utf8Bytes::try_from(event.frame().clone()).map_err(|_| Over)?;
+                self.feed(Message::Text(text)).await
             }
             Followed::Lagged { resume_after } => {
                 metrics.lagged();
-                text_of(ServerMessage::Lagged(Lagged {
+                let lagged = text_of(ServerMessage::Lagged(Lagged {
                     resume_after: *resume_after,
-                }))
+                }));
+                self.feed_text(lagged).await
             }
-        };
-        self.feed_text(text).await
+        }
     }
 
     async fn feed_text(&mut self, text: String) -> Result<(), Over> {

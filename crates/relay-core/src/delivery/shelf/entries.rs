@@ -47,7 +47,8 @@ impl Key {
 /// Deliveries with their lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<T> {
-    in_order: BTreeMap<Key, (Lane, T)>,
+    /// Boxed: a map makes room for eleven at once, and keeps it.
+    in_order: BTreeMap<Key, (Lane, Box<T>)>,
     lanes: BTreeMap<Lane, BTreeSet<Position>>,
 }
 
@@ -67,7 +68,8 @@ impl<T> Entries<T> {
 
     /// Adds one whose position is not there yet.
     pub(super) fn insert(&mut self, lane: Lane, position: Position, item: T) {
-        self.in_order.insert(Key::new(lane, position), (lane, item));
+        let entry = (lane, Box::new(item));
+        self.in_order.insert(Key::new(lane, position), entry);
         self.lanes.entry(lane).or_default().insert(position);
     }
 
@@ -84,28 +86,28 @@ impl<T> Entries<T> {
 
     pub(super) fn get(&self, position: Position) -> Option<&T> {
         let key = self.key_of(position)?;
-        self.in_order.get(&key).map(|(_, item)| item)
+        self.in_order.get(&key).map(|(_, item)| &**item)
     }
 
     pub(super) fn get_mut(&mut self, position: Position) -> Option<&mut T> {
         let key = self.key_of(position)?;
-        self.in_order.get_mut(&key).map(|(_, item)| item)
+        self.in_order.get_mut(&key).map(|(_, item)| &mut **item)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Position, &T)> {
         let entries = self.in_order.iter();
-        entries.map(|(key, (_, item))| (key.position, item))
+        entries.map(|(key, (_, item))| (key.position, &**item))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Position, &mut T)> {
         let entries = self.in_order.iter_mut();
-        entries.map(|(key, (_, item))| (key.position, item))
+        entries.map(|(key, (_, item))| (key.position, &mut **item))
     }
 
     /// All of them, in their order.
     pub(super) fn into_rows(self) -> impl Iterator<Item = (Lane, Position, T)> {
         let entries = self.in_order.into_iter();
-        entries.map(|(key, (lane, item))| (lane, key.position, item))
+        entries.map(|(key, (lane, item))| (lane, key.position, *item))
     }
 
     /// The first that is wanted: the least of the heads of the lanes.
@@ -140,7 +142,7 @@ impl<T> Entries<T> {
                 self.lanes.remove(&lane);
             }
         }
-        Some((lane, item))
+        Some((lane, *item))
     }
 
     fn key_of(&self, position: Position) -> Option<Key> {

@@ -54,6 +54,22 @@ pub(super) fn examples() -> Vec<Example> {
 }
 
 #[test]
+fn an_event_becomes_a_frame_without_being_read() {
+    let mut shown = 0;
+    for example in examples() {
+        let Ok(frame) = serde_json::from_value::<ServerFrame>(example.value.clone()) else {
+            continue;
+        };
+        if let ServerMessage::Event(event) = &frame.message {
+            let text = event_frame(event.seq, &event.event.to_json());
+            assert_eq!(text, serde_json::to_string(&frame).unwrap());
+            shown += 1;
+        }
+    }
+    assert!(shown > 0);
+}
+
+#[test]
 fn every_tag_is_shown() {
     shows_every_tag("ClientFrame", "type", ClientRequest::TAGS);
     shows_every_tag("ServerFrame", "type", ServerMessage::TAGS);
