@@ -203,16 +203,20 @@ impl Section {
         }
         let quiet = self.quiet(rounds);
         let values = if quiet.is_empty() { rounds } else { &quiet };
-        let (middle, (min, max)) = (median(values), range(values));
-        self.checks.push(Check {
-            name: name.to_owned(),
-            unit,
-            median: middle,
-            min,
-            max,
-            goal,
-            verdict: goal.map(|goal| goal.judge(middle, !quiet.is_empty())),
-        });
+        let check = Check::of(name, unit, values);
+        self.checks.push(check.judged(goal, !quiet.is_empty()));
+    }
+
+    /// Notes values that do not depend on how busy the machine is, such as memory.
+    pub(crate) fn check_steady(
+        &mut self,
+        name: &str,
+        unit: &'static str,
+        rounds: &[f64],
+        goal: Option<Goal>,
+    ) {
+        self.checks
+            .push(Check::of(name, unit, rounds).judged(goal, true));
     }
 
     /// The values of quiet rounds.
@@ -220,6 +224,30 @@ impl Section {
         let both = rounds.iter().zip(&self.others);
         let quiet = both.filter(|(_, others)| **others < QUIET_CORES);
         quiet.map(|(value, _)| *value).collect()
+    }
+}
+
+impl Check {
+    fn of(name: &str, unit: &'static str, values: &[f64]) -> Self {
+        let (min, max) = range(values);
+        Self {
+            name: name.to_owned(),
+            unit,
+            median: median(values),
+            min,
+            max,
+            goal: None,
+            verdict: None,
+        }
+    }
+
+    fn judged(self, goal: Option<Goal>, is_quiet: bool) -> Self {
+        let verdict = goal.map(|goal| goal.judge(self.median, is_quiet));
+        Self {
+            goal,
+            verdict,
+            ..self
+        }
     }
 }
 

@@ -39,13 +39,13 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     }
     let growth = section.series(ATTACHED, EACH).to_vec();
     let goal = Some(Goal::AtMost(12.0));
-    section.check("resident growth for each session", "KiB", &growth, goal);
+    section.check_steady("resident growth for each session", "KiB", &growth, goal);
     let left = section.series(LEFT, EACH).iter();
     let back: Vec<f64> = left
         .zip(&growth)
         .map(|(left, growth)| (1.0 - left / growth) * 100.0)
         .collect();
-    section.check("given back once they are gone", "%", &back, None);
+    section.check_steady("given back once they are gone", "%", &back, None);
     Ok(section)
 }
 

@@ -36,11 +36,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new(Part::Pipelined, title);
     let server = bench.server().await?;
     let world = World::create(&server, sizes.senders, sizes.receivers).await?;
-    let mut many = Vec::new();
-    for sender in 0..sizes.senders {
-        many.push(SocketSender::connect(&world, sender, WINDOW).await?);
-    }
-    let mut single = vec![SocketSender::connect(&world, 0, SINGLE_WINDOW).await?];
+    let mut many = SocketSender::all(&world).await?;
     Load::of(&server.process, &mut many, warm_up(sizes)).await?;
     let redis = bench.redis().await?;
     let (mut multi, mut pipelined) = (Vec::new(), Vec::new());
@@ -56,6 +52,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let others = bench
             .begin_round([&server.process].into_iter().chain(redis_process))
             .await;
+        // New sockets, because those of the last round answer no pings while nobody reads from them.
+        let mut many = SocketSender::all(&world).await?;
+        let mut single = vec![SocketSender::connect(&world, 0, SINGLE_WINDOW).await?];
         let load = Load::of(&server.process, &mut many, sizes.turn).await?;
         section.add(MANY, &load.figures());
         let load = Load::of(&server.process, &mut single, sizes.turn).await?;
@@ -97,6 +96,15 @@ pub(super) struct SocketSender {
 }
 
 impl SocketSender {
+    /// One for each sender of a world.
+    async fn all(world: &World) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for sender in 0..world.senders.len() {
+            all.push(Self::connect(world, sender, WINDOW).await?);
+        }
+        Ok(all)
+    }
+
     pub(super) async fn connect(world: &World, sender: usize, window: usize) -> Result<Self> {
         let token = &world.senders[sender].token;
         Ok(Self {
