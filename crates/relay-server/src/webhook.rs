@@ -57,7 +57,6 @@ struct CallLink {
 /// A session, and how it is called.
 struct Callee {
     calls: Arc<Calls>,
-    session: SessionId,
     url: String,
     secret: Secret,
     /// Whoever the answers come from.
@@ -72,32 +71,28 @@ pub(crate) async fn attach(
 ) -> Result<Attached, Refusal> {
     let calls = by.app().calls();
     let allowed = calls.outbound.check(&webhook.url).await;
-    allowed.map_err(|error| unusable("link.url", &error, "<url>"))?;
+    allowed.map_err(|error| unusable("link.url", &error))?;
     let (text, made) = match webhook.secret {
         Some(text) => (text, false),
         None => (new_secret(&calls.environment), true),
     };
-    let secret =
-        Secret::parse(&text).map_err(|error| unusable("link.secret", &error, "<secret>"))?;
+    let secret = Secret::parse(&text).map_err(|error| unusable("link.secret", &error))?;
     let webhook = WebhookLink {
         url: webhook.url,
         secret: Some(text.clone()),
     };
-    // The session has an id only when it is attached, and is linked right after that.
-    let reach = Reach {
-        kind: LinkKind::Webhook,
-        webhook: Some(webhook.clone()),
-        link: None,
-    };
-    let (mut attached, _) = by.engine().attach(by.caller(), attach, reach).await?;
     let callee = Callee {
         calls: calls.clone(),
-        session: attached.session_id,
-        url: webhook.url,
+        url: webhook.url.clone(),
         secret,
         speaker: by.caller().clone(),
     };
-    by.engine().relink(attached.session_id, link(callee));
+    let reach = Reach {
+        kind: LinkKind::Webhook,
+        webhook: Some(webhook),
+        link: Some(link(callee)),
+    };
+    let (mut attached, _) = by.engine().attach(by.caller(), attach, reach).await?;
     attached.webhook_secret = made.then_some(text);
     Ok(attached)
 }
@@ -112,7 +107,6 @@ pub(crate) async fn relink(engine: &Engine, calls: &Arc<Calls>) -> relay_core::R
         };
         let callee = Callee {
             calls: calls.clone(),
-            session: known.session_id,
             url: known.webhook.url,
             secret,
             speaker: known.speaker,
@@ -129,13 +123,13 @@ fn link(callee: Callee) -> Arc<CallLink> {
     })
 }
 
-fn unusable(path: &str, error: &impl ToString, shown: &str) -> Refusal {
+/// Without what was found: it is, or may hold, a secret.
+fn unusable(path: &str, error: &impl ToString) -> Refusal {
     let mut problem = Problem::new(
         ErrorCode::InvalidRequest,
         format!("{path}: {}", error.to_string()),
     );
     problem.path = Some(path.to_owned());
-    problem.found = Some(shown.to_owned());
     problem.into()
 }
 
@@ -184,14 +178,15 @@ impl Callee {
             return;
         };
         let receipt = receipt_of(id, answer);
-        if let Err(error) = self.store(id, epoch, receipt).await {
+        if let Err(error) = self.store(session_id, id, epoch, receipt).await {
             let receipt = no_receipt(&format!("the answer can't be taken: {error}"), true);
-            let _ = self.store(id, epoch, receipt).await;
+            let _ = self.store(session_id, id, epoch, receipt).await;
         }
     }
 
     async fn store(
         &self,
+        session: SessionId,
         delivery_id: DeliveryId,
         epoch: Option<u64>,
         receipt: MessageReceipt,
@@ -204,23 +199,23 @@ impl Callee {
             epoch,
             receipt,
         };
-        let stored = engine.receipt(&self.speaker, Some(self.session), frame);
+        let stored = engine.receipt(&self.speaker, Some(session), frame);
         stored.await.map(drop).inspect_err(|error| {
-            tracing::info!(session.id = %self.session, delivery.id = %delivery_id, %error, "a receipt was refused");
+            tracing::info!(session.id = %session, delivery.id = %delivery_id, %error, "a receipt was refused");
         })
     }
 
     async fn control(&self, control: ControlFrame) {
-        let id = control.control_id;
+        let (id, session) = (control.control_id, control.session_id);
         let call = SessionCall::Control(Box::new(control));
         let Some(answer) = self.call(&id.to_string(), &call).await else {
             return;
         };
         let result = result_of(id, answer);
         if let Some(engine) = self.calls.engine.upgrade() {
-            let told = engine.control_result(&self.speaker, self.session, result);
+            let told = engine.control_result(&self.speaker, session, result);
             if let Err(error) = told.await {
-                tracing::info!(session.id = %self.session, control.id = %id, %error, "a result was refused");
+                tracing::info!(session.id = %session, control.id = %id, %error, "a result was refused");
             }
         }
     }

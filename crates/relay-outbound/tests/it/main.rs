@@ -7,6 +7,7 @@
 
 mod answers;
 mod hostile;
+#[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod names;
 mod support;

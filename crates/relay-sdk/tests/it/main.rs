@@ -8,6 +8,7 @@
 mod calls;
 mod controls;
 mod dedupe;
+#[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod listeners;
 mod local;

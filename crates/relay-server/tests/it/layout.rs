@@ -1,4 +1,4 @@
-//! No file was left out of the crate or of its tests.
+//! No file was left out of the crate or of its tests. Other crates include this file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,15 @@ fn walk(folder: &Path, files: &mut BTreeSet<PathBuf>) {
 
 #[test]
 fn every_file_is_declared() {
-    for (folder, root) in [("src", "lib.rs"), ("tests/it", "main.rs")] {
+    for folder in ["src", "tests/it"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let root = ["lib.rs", "main.rs"].map(|root| folder.join(root));
+        let root = root.into_iter().find(|root| root.exists()).unwrap();
         let mut files = BTreeSet::new();
         walk(&folder, &mut files);
-        assert!(files.len() > 5);
-        for file in files.iter().filter(|file| !file.ends_with(root)) {
-            assert!(is_declared(&folder.join(root), file), "{}", file.display());
+        assert!(files.contains(&root) && files.len() > 1);
+        for file in files.iter().filter(|file| **file != root) {
+            assert!(is_declared(&root, file), "{}", file.display());
         }
     }
 }

@@ -10,6 +10,7 @@ mod crowd;
 #[path = "../../../relay-core/tests/it/depth.rs"]
 mod depth;
 mod hostile;
+#[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod serve;
 mod support;
