@@ -96,7 +96,12 @@ impl Bench<'_> {
 
     /// Starts a server with nothing in it.
     pub(crate) async fn server(&self) -> Result<Server> {
-        Server::start(&self.options.server, self.directory()).await
+        self.server_with("").await
+    }
+
+    /// The same, with settings of its own.
+    pub(crate) async fn server_with(&self, settings: &str) -> Result<Server> {
+        Server::start(&self.options.server, self.directory(), settings).await
     }
 
     /// Waits for a quiet machine, if that was asked for; then watches what others do while this process and

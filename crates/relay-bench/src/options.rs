@@ -125,6 +125,8 @@ macro_rules! parts {
 parts! {
     /// Durable sends over HTTP.
     Send = "send";
+    /// The same, with and without words being indexed for searches.
+    Search = "search";
     /// The same, several under way on a socket.
     Pipelined = "pipelined";
     /// From a send to its stored receipt.

@@ -59,9 +59,14 @@ pub(crate) struct Keys {
 
 impl Server {
     /// Starts a server with nothing in it.
-    pub(crate) async fn start(command: &ServerCommand, directory: &Path) -> Result<Self> {
+    pub(crate) async fn start(
+        command: &ServerCommand,
+        directory: &Path,
+        settings: &str,
+    ) -> Result<Self> {
         let data = tempfile::tempdir_in(directory)?;
-        std::fs::write(data.path().join("relay.toml"), SETTINGS)?;
+        let settings = format!("{SETTINGS}\n{settings}");
+        std::fs::write(data.path().join("relay.toml"), settings)?;
         Self::start_over(command, data).await
     }
 

@@ -520,7 +520,9 @@ impl Engine {
         id: SessionId,
     ) -> Result<Arc<SessionRow>> {
         let viewer = caller.viewer()?;
-        let row = match self.runner.session(id) {
+        let in_mind = self.runner.session(id);
+        let is_new = in_mind.is_none();
+        let row = match in_mind {
             Some(row) => row,
             None => self.store.session(viewer, id).await?,
         };
@@ -531,6 +533,9 @@ impl Engine {
             _ => false,
         };
         if (own || forked) && row.workspace_no == viewer.workspace_no {
+            if is_new && !row.status.is_terminal() {
+                self.runner.remember(&row);
+            }
             Ok(row)
         } else {
             Err(Error::UnknownSession(id))

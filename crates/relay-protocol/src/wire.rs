@@ -4,14 +4,20 @@
 //! reading. Clients read answers with [`decode_lenient`], so that a newer server may add fields.
 //!
 //! Tagged unions are declared with `tagged_union!`. Serde's own tagged enums buffer their content
-//! and lose the path of an error inside; ours read the tag first and then the variant's struct, so
+//! and lose the path of an error inside; ours read the tag and then the variant's struct in passing, so
 //! the path is whole, and unknown fields are refused in every variant.
+
+mod tagged;
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+#[doc(hidden)]
+pub use tagged::{Tagged, tagged, unknown_tag};
+pub(crate) use tagged::tagged_beside;
 
 /// Why JSON was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,21 +151,7 @@ fn join(outer: &str, inner: &str) -> String {
     }
 }
 
-/// Reads an object whose field `tag` chooses how the rest is read.
-#[doc(hidden)]
-pub fn take_tag<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    tag: &'static str,
-) -> Result<(String, Value), D::Error> {
-    let mut members = Map::deserialize(deserializer)?;
-    match members.remove(tag) {
-        Some(Value::String(name)) => Ok((name, Value::Object(members))),
-        Some(other) => Err(nested(tag, &format!("expected a string, found {other}"))),
-        None => Err(de::Error::missing_field(tag)),
-    }
-}
-
-/// Reads the rest of a tagged object, keeping the path of an error.
+/// Reads a value inside another, keeping the path of an error.
 #[doc(hidden)]
 pub fn variant<T: DeserializeOwned, E: de::Error>(rest: Value) -> Result<T, E> {
     decode_value(rest).map_err(|error| nested(&error.path, &error.message))
@@ -169,18 +161,6 @@ pub fn variant<T: DeserializeOwned, E: de::Error>(rest: Value) -> Result<T, E> {
 #[doc(hidden)]
 pub fn variant_at<T: DeserializeOwned, E: de::Error>(name: &str, value: Value) -> Result<T, E> {
     decode_value(value).map_err(|error| nested(&join(name, &error.path), &error.message))
-}
-
-/// The error for a tag that no variant has.
-#[doc(hidden)]
-pub fn unknown_tag<E: de::Error>(tag: &str, found: &str, known: &[&str]) -> E {
-    nested(
-        tag,
-        &format!(
-            "unknown value `{found}`, expected one of {}",
-            known.join(", ")
-        ),
-    )
 }
 
 fn nested<E: de::Error>(path: &str, message: &str) -> E {
@@ -215,10 +195,20 @@ macro_rules! tagged_union {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let (found, rest) = $crate::wire::take_tag(deserializer, $tag)?;
-                match found.as_str() {
-                    $($literal => $crate::wire::variant(rest).map(Self::$variant),)+
-                    _ => Err($crate::wire::unknown_tag($tag, &found, Self::TAGS)),
+                $crate::wire::tagged(deserializer)
+            }
+        }
+
+        impl $crate::wire::Tagged for $name {
+            const TAG: &'static str = $tag;
+
+            fn read<'de, D: serde::Deserializer<'de>>(
+                tag: &str,
+                rest: D,
+            ) -> Result<Self, D::Error> {
+                match tag {
+                    $($literal => serde::Deserialize::deserialize(rest).map(Self::$variant),)+
+                    _ => Err($crate::wire::unknown_tag($tag, tag, Self::TAGS)),
                 }
             }
         }

@@ -150,10 +150,13 @@ impl App {
             self.0.metrics.rate_limited();
             Refusal::rate_limited("this token asks too often", wait)
         })?;
-        let access = Access {
+        let admitted = Admitted {
             app: self.clone(),
             caller,
             token: hash,
+        };
+        let access = Access {
+            admitted: Arc::new(admitted),
             kind: PhantomData,
         };
         access.check_kind()
@@ -208,18 +211,20 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
 
 /// Somebody whose credential is valid and of the kind that is needed.
 pub(crate) struct Access<K> {
+    admitted: Arc<Admitted>,
+    kind: PhantomData<K>,
+}
+
+struct Admitted {
     app: App,
     caller: Caller,
     token: TokenHash,
-    kind: PhantomData<K>,
 }
 
 impl<K> Clone for Access<K> {
     fn clone(&self) -> Self {
         Self {
-            app: self.app.clone(),
-            caller: self.caller.clone(),
-            token: self.token,
+            admitted: self.admitted.clone(),
             kind: PhantomData,
         }
     }
@@ -228,40 +233,41 @@ impl<K> Clone for Access<K> {
 impl<K> Access<K> {
     /// The engine, for whoever was let in.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.app.0.engine
+        &self.admitted.app.0.engine
     }
 
     /// Who was let in.
-    pub(crate) const fn caller(&self) -> &Caller {
-        &self.caller
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.admitted.caller
     }
 
     /// What all requests share.
-    pub(crate) const fn app(&self) -> &App {
-        &self.app
+    pub(crate) fn app(&self) -> &App {
+        &self.admitted.app
     }
 
     /// The sessions that ask for their deliveries.
     pub(crate) fn polls(&self) -> &Polls {
-        &self.app.0.polls
+        &self.admitted.app.0.polls
     }
 
     /// Whether the credential still is what it was. In doubt it is: a store that can't be read at the
     /// moment is no reason to cut anybody off.
     pub(crate) async fn is_still_valid(&self) -> bool {
-        let found = self.engine().authenticate_hash(self.token).await;
+        let found = self.engine().authenticate_hash(self.admitted.token).await;
         !matches!(found, Err(Error::Unauthorized))
     }
 
     /// Counts one more thing that is asked with this token; says how long to wait if that is too many.
     pub(crate) fn count(&self) -> Result<(), Duration> {
-        self.app.0.by_token.take(self.token, Instant::now())
+        let Admitted { app, token, .. } = &*self.admitted;
+        app.0.by_token.take(*token, Instant::now())
     }
 }
 
 impl<K: Kind> Access<K> {
     fn check_kind(self) -> Result<Self, Refusal> {
-        let found = self.caller.kind();
+        let found = self.caller().kind();
         if K::KINDS.contains(&found) {
             return Ok(self);
         }

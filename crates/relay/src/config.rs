@@ -39,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) limits: LimitSettings,
     pub(crate) outbound: OutboundSettings,
+    pub(crate) search: SearchSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -78,6 +79,13 @@ pub(crate) struct OutboundSettings {
 fn allow_list<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<AllowList, D::Error> {
     let entries = Vec::<String>::deserialize(from)?;
     AllowList::new(&entries).map_err(D::Error::custom)
+}
+
+/// How searches are prepared.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchSettings {
+    pub(crate) ahead: bool,
 }
 
 /// What is logged, and how.

@@ -98,10 +98,11 @@ async fn serve(
     let url = url_of(listener.local_addr()?);
     let is_new = data.prepare_database()?;
     let environment = Environment::system();
-    let store = SqliteStore::open(
-        &SqliteOptions::new(data.database()),
-        environment.random.clone(),
-    )?;
+    let options = SqliteOptions {
+        index_ahead: settings.search.ahead,
+        ..SqliteOptions::new(data.database())
+    };
+    let store = SqliteStore::open(&options, environment.random.clone())?;
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {

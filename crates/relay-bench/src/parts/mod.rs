@@ -9,6 +9,7 @@ mod idle;
 mod latency;
 mod pipelined;
 mod recovery;
+mod search;
 mod send;
 mod settled;
 mod silent;
@@ -23,6 +24,7 @@ use crate::report::Section;
 pub(crate) async fn run(bench: &Bench<'_>, part: Part) -> Result<Section> {
     match part {
         Part::Send => send::run(bench).await,
+        Part::Search => search::run(bench).await,
         Part::Pipelined => pipelined::run(bench).await,
         Part::Settled => settled::run(bench).await,
         Part::Silent => silent::run(bench).await,

@@ -7,6 +7,7 @@ use relay_protocol::link::LinkKind;
 use relay_protocol::session::BoundaryKind;
 use tokio::sync::oneshot;
 
+use super::desk::Lease;
 use super::guards::Found;
 use super::state::{State, Timer, Times};
 use super::waiter::Heard;
@@ -45,7 +46,7 @@ impl State {
         };
         if live.row.link == LinkKind::None {
             live.gone_since = Some(times.mono);
-            live.lease_ended = false;
+            live.lease = Lease::Runs;
             self.schedule(session);
         }
     }

@@ -103,14 +103,23 @@ impl Out {
     }
 }
 
+/// For how long a session without a link keeps what it has accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    Runs,
+    /// The store was asked to take it back.
+    Ends,
+    /// It was taken back.
+    Over,
+}
+
 /// A session that has not ended.
 pub(super) struct Live {
     pub(super) row: Arc<SessionRow>,
     pub(super) link: Option<(LinkId, Arc<dyn SessionLink>)>,
     /// Since when it has no link, or was not heard of if it never has one.
     pub(super) gone_since: Option<Mono>,
-    /// What it accepted was taken back after its link was gone for too long.
-    pub(super) lease_ended: bool,
+    pub(super) lease: Lease,
     /// It is no more; what was out to it goes back for this reason.
     pub(super) ended: Option<ReturnCause>,
     /// Going offline was asked of the store.
@@ -141,7 +150,7 @@ impl Live {
             row,
             link: None,
             gone_since: Some(now),
-            lease_ended: false,
+            lease: Lease::Runs,
             ended: None,
             going_offline: false,
             out: BTreeMap::new(),
@@ -273,10 +282,21 @@ impl Live {
             .map(|since| since + policy.offline_grace_ms);
         let lease = self
             .gone_since
-            .filter(|_| !self.lease_ended)
+            .filter(|_| self.lease == Lease::Runs)
             .map(|since| since + policy.accepted_lease_ms);
         let share = self.backlog.next_share_at(self.is_safe());
         [silent, offline, lease, share].into_iter().flatten().min()
+    }
+
+    /// Whether the memory can do without it until it comes back: the store knows as much.
+    pub(super) fn is_dormant(&self) -> bool {
+        self.row.status == AgentStatus::Offline
+            && self.link.is_none()
+            && self.lease == Lease::Over
+            && self.out.is_empty()
+            && self.addressed.is_empty()
+            && self.reading.is_none()
+            && !self.unread
     }
 
     pub(super) fn can_go_offline(&self) -> bool {

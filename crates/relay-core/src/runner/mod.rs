@@ -242,7 +242,7 @@ impl Runner {
                 let now = self.environment.clock.now();
                 self.store
                     .take_back(session, now, self.jitter())
-                    .then(move |result| inbox.put(Input::Changed(session, is_stored(&result))));
+                    .then(move |result| inbox.put(Input::TakenBack(session, is_stored(&result))));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::status::AgentStatus;
 
-use super::desk::{Desk, Live, Out};
+use super::desk::{Desk, Lease, Live, Out};
 use super::link::{CloseReason, LinkId, SessionLink};
 use super::state::{Advancing, Command, State, Timer, Times};
 use crate::delivery::apply::{Recall, ReturnCause, Step};
@@ -73,9 +73,11 @@ impl State {
         self.forget_if_done(no);
     }
 
-    /// Forgets a session that has ended once nothing is out to it any more.
+    /// Forgets a session that has ended once nothing is out to it any more, and one that has been away
+    /// for so long that nothing is left to remember. That one is learned of anew when it is heard of.
     pub(super) fn forget_if_done(&mut self, session: SessionNo) {
-        let done = |live: &Live| live.ended.is_some() && live.out.is_empty();
+        let ended = |live: &Live| live.ended.is_some() && live.out.is_empty();
+        let done = |live: &Live| ended(live) || live.is_dormant();
         if !self.live(session).is_some_and(done) {
             return;
         }
@@ -85,7 +87,12 @@ impl State {
         let Some(desk) = self.desks.get_mut(&agent) else {
             return;
         };
-        desk.sessions.remove(&session);
+        if let Some(live) = desk.sessions.remove(&session) {
+            self.by_id.remove(&live.row.id);
+            if let Some(at) = live.timer {
+                self.timers.remove(&(at, Timer::Session(session)));
+            }
+        }
         if desk.sessions.is_empty() {
             self.desks.remove(&agent);
         } else {
@@ -158,7 +165,7 @@ impl State {
         let id = LinkId(self.links);
         let live = self.live_mut(session)?;
         live.gone_since = None;
-        live.lease_ended = false;
+        live.lease = Lease::Runs;
         live.link = Some((id, link));
         live.changed();
         let agent = live.row.agent;
@@ -175,7 +182,7 @@ impl State {
         let Some((id, link)) = live.link.clone() else {
             // It is on its way back: its time begins anew, also for what it is about to be told to keep.
             live.gone_since = Some(times.mono);
-            live.lease_ended = false;
+            live.lease = Lease::Runs;
             self.give_back(session, ReturnCause::LinkLost);
             return self.schedule(session);
         };
@@ -208,12 +215,22 @@ impl State {
         if !stored {
             if let Some(live) = self.live_mut(session) {
                 live.going_offline = false;
-                live.lease_ended = false;
             }
             self.stall(agent, times);
         }
         self.schedule(session);
         self.touch(agent);
+        self.forget_if_done(session);
+    }
+
+    /// What a session had accepted was taken back, or could not be.
+    pub(super) fn taken_back(&mut self, session: SessionNo, stored: bool, times: Times) {
+        if let Some(live) = self.live_mut(session)
+            && live.lease == Lease::Ends
+        {
+            live.lease = if stored { Lease::Over } else { Lease::Runs };
+        }
+        self.changed(session, stored, times);
     }
 
     /// Sets the timer of a session to when it is next to be looked at.
@@ -270,9 +287,12 @@ impl State {
         live.backlog.open_if_rested(times.mono, at_rest);
         let gone_for = live.gone_since.map(|since| times.mono - since);
         let goes_offline = live.can_go_offline() && gone_for.is_some_and(|gone| gone >= grace);
-        let ends_lease = !live.lease_ended && gone_for.is_some_and(|gone| gone >= lease);
+        let leased = live.lease == Lease::Runs;
+        let ends_lease = leased && gone_for.is_some_and(|gone| gone >= lease);
         live.going_offline |= goes_offline;
-        live.lease_ended |= ends_lease;
+        if ends_lease {
+            live.lease = Lease::Ends;
+        }
         for (position, offer, decisions) in silent {
             let offer = Box::new(offer);
             self.commands.push(Command::Advance(Box::new(Advancing {

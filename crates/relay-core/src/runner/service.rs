@@ -92,6 +92,16 @@ impl Runner {
         state.live(*no).map(|live| live.row.clone())
     }
 
+    /// Learns of a session that is not in mind: it was away for long, and is heard of again.
+    pub(crate) fn remember(&self, row: &Arc<SessionRow>) {
+        self.with(|state, times| {
+            if !state.by_id.contains_key(&row.id) {
+                state.session_changed(row.clone(), times);
+            }
+        });
+        self.ring();
+    }
+
     /// The current session of an agent.
     pub(crate) fn current(&self, agent: AgentNo) -> Option<Arc<SessionRow>> {
         let (state, _) = self.memory();

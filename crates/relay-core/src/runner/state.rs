@@ -49,6 +49,8 @@ pub(super) enum Input {
     Released(AgentNo),
     /// A change of a session is over; false: nothing was stored.
     Changed(SessionNo, bool),
+    /// What a session had accepted was taken back; false: it could not be.
+    TakenBack(SessionNo, bool),
 }
 
 /// How a step of a delivery ended.
@@ -229,6 +231,7 @@ impl State {
                 self.touch(agent);
             }
             Input::Changed(session, stored) => self.changed(session, stored, times),
+            Input::TakenBack(session, stored) => self.taken_back(session, stored, times),
         }
     }
 

@@ -1,12 +1,14 @@
 //! The outside of a frame: `ref`, and the rest as what its `type` says.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{ClientRequest, ServerMessage};
 use crate::wire;
+
+/// The member of a frame that does not belong to what it says.
+const REFERENCE: &str = "ref";
 
 /// What a client chose to recognise the answer by: a string or a number, echoed as it came.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -42,26 +44,16 @@ pub struct ServerFrame {
 
 impl<'de> Deserialize<'de> for ClientFrame {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (reference, request) = take_reference(deserializer)?;
+        let (request, reference) = wire::tagged_beside(deserializer, REFERENCE)?;
         Ok(Self { reference, request })
     }
 }
 
 impl<'de> Deserialize<'de> for ServerFrame {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (reference, message) = take_reference(deserializer)?;
+        let (message, reference) = wire::tagged_beside(deserializer, REFERENCE)?;
         Ok(Self { reference, message })
     }
-}
-
-/// Reads `ref`, then the rest as what it is.
-fn take_reference<'de, D: Deserializer<'de>, T: DeserializeOwned>(
-    deserializer: D,
-) -> Result<(Option<FrameRef>, T), D::Error> {
-    let mut members = Map::deserialize(deserializer)?;
-    let reference = members.remove("ref").unwrap_or(Value::Null);
-    let rest = wire::variant(Value::Object(members))?;
-    Ok((wire::variant_at("ref", reference)?, rest))
 }
 
 impl JsonSchema for ClientFrame {

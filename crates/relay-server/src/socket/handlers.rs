@@ -153,11 +153,7 @@ impl Reader {
     }
 
     async fn attach(&mut self, reference: Option<FrameRef>, attach: Attach) {
-        let link = SocketLink::new(
-            self.outbox.clone(),
-            self.offers.clone(),
-            self.closing.clone(),
-        );
+        let link = SocketLink::new(self.outbox.clone(), self.offers.clone());
         match self.attached(attach, &link).await {
             Ok(answer) => {
                 self.outbox.answer(reference, answer).await;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relay_core::link::{CloseReason, LinkClosed, Parcel, SessionLink};
 use relay_protocol::ids::{DeliveryId, SessionId};
-use tokio::sync::mpsc;
 
 use super::outbox::{Outbox, Outgoing};
 
@@ -50,7 +49,6 @@ pub(super) struct LinkClosing {
 pub(super) struct SocketLink {
     outbox: Outbox,
     offers: Offers,
-    closing: mpsc::UnboundedSender<LinkClosing>,
     state: Mutex<State>,
     /// Itself, to name in what it tells.
     own: std::sync::Weak<Self>,
@@ -64,15 +62,10 @@ enum State {
 }
 
 impl SocketLink {
-    pub(super) fn new(
-        outbox: Outbox,
-        offers: Offers,
-        closing: mpsc::UnboundedSender<LinkClosing>,
-    ) -> Arc<Self> {
+    pub(super) fn new(outbox: Outbox, offers: Offers) -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             outbox,
             offers,
-            closing,
             state: Mutex::new(State::Held(Vec::new())),
             own: own.clone(),
         })
@@ -116,7 +109,7 @@ impl SocketLink {
 
     fn tell(&self, reason: Option<CloseReason>) {
         if let Some(link) = self.own.upgrade() {
-            let _ = self.closing.send(LinkClosing { link, reason });
+            self.outbox.link_closing(LinkClosing { link, reason });
         }
     }
 }

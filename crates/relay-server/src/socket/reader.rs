@@ -4,6 +4,7 @@
 //! can have many under way; every other frame waits for those before it.
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +21,12 @@ use relay_protocol::socket::{
     ClientRequest, ErrorFrame, FrameRef, ServerMessage,
 };
 use relay_protocol::wire;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::tungstenite;
-use tokio_util::sync::CancellationToken;
 
 use super::link::{LinkClosing, Offers, SocketLink};
-use super::outbox::Outbox;
+use super::outbox::{Attention, Outbox};
+use super::watch::{Seen, Watch};
 use super::{CLOSE_SILENT, CLOSE_SLOW};
 use crate::access::{Access, Reader as MayRead};
 use crate::refusal::Refusal;
@@ -47,11 +47,18 @@ pub(super) struct Reader {
     pub(super) sessions: HashMap<SessionId, LinkedSession>,
     pub(super) subscriptions: HashSet<String>,
     pub(super) offers: Offers,
-    pub(super) closing: mpsc::UnboundedSender<LinkClosing>,
     stream: SplitStream<WebSocket>,
     answers: FuturesOrdered<Answering>,
-    closed_links: mpsc::UnboundedReceiver<LinkClosing>,
-    ended: CancellationToken,
+    _hang_up: HangUp,
+}
+
+/// Lets the writer end when nobody reads any more, whatever the reason.
+struct HangUp(Outbox);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.0.close(&(1000, ""));
+    }
 }
 
 /// A session whose link is this connection.
@@ -75,30 +82,26 @@ impl Reader {
         access: Access<MayRead>,
         stream: SplitStream<WebSocket>,
         outbox: Outbox,
-        ended: CancellationToken,
-    ) -> Self {
-        let (closing, closed_links) = mpsc::unbounded_channel();
-        Self {
+    ) -> Box<Self> {
+        Box::new(Self {
             access,
+            _hang_up: HangUp(outbox.clone()),
             outbox,
             sessions: HashMap::new(),
             subscriptions: HashSet::new(),
             offers: Offers::default(),
-            closing,
             stream,
             answers: FuturesOrdered::new(),
-            closed_links,
-            ended,
-        }
+        })
     }
 
     /// Reads until the connection ends; then its sessions have lost their link.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self: Box<Self>) {
         let end = self.read().await;
-        let ended = self.ended.clone();
+        let outbox = self.outbox.clone();
         let finished = tokio::select! {
             () = Box::pin(self.finish_answers()) => true,
-            () = ended.cancelled() => false,
+            () = outbox.writer_gone() => false,
         };
         for (id, session) in self.sessions.drain() {
             session.link.close();
@@ -106,47 +109,60 @@ impl Reader {
                 self.access.engine().link_lost(id, link);
             }
         }
-        match end {
-            End::Close(why) if finished => self.outbox.close(why),
-            _ => self.outbox.close(&(1000, "")),
+        if let End::Close(why) = end
+            && finished
+        {
+            self.outbox.close(why);
         }
     }
 
     async fn read(&mut self) -> End {
-        let app = self.access.app().clone();
-        let config = app.config();
-        let mut heard = Instant::now();
-        let mut recheck_at = Instant::now() + config.recheck_every;
+        let (app, outbox) = (self.access.app().clone(), self.outbox.clone());
+        // These two are shared by all connections; to wait for them anew with each frame would cost more
+        // than the frame.
+        let mut stopping = pin!(app.stopping().cancelled());
+        let mut watch = Watch::new(app.config());
+        let mut look = pin!(sleep_until(watch.next()));
         loop {
             let has_room = self.answers.len() < PIPELINED_FRAMES;
             let is_answering = !self.answers.is_empty();
             tokio::select! {
                 biased;
-                () = self.ended.cancelled() => return End::Gone,
-                () = app.stopping().cancelled() => return End::Close(&CLOSE_GOING_AWAY),
-                Some(answer) = self.answers.next(), if is_answering => {
-                    Box::pin(self.answer(*answer)).await;
-                }
-                Some(closing) = self.closed_links.recv() => {
+                attention = outbox.attention() => {
+                    let Attention::LinkClosing(closing) = attention else {
+                        return End::Gone;
+                    };
                     if let Some(end) = Box::pin(self.link_closed(closing)).await {
                         return end;
                     }
                 }
+                () = &mut stopping => return End::Close(&CLOSE_GOING_AWAY),
+                Some(answer) = self.answers.next(), if is_answering => {
+                    Box::pin(self.answer(*answer)).await;
+                }
                 message = self.stream.next(), if has_room => {
-                    heard = Instant::now();
+                    watch.heard(Instant::now());
                     // On the heap, like the rest: it is large, and most connections are silent.
                     if let Some(end) = Box::pin(self.take(message)).await {
                         return end;
                     }
                 }
-                () = sleep_until(heard + config.silence), if has_room => {
-                    return End::Close(&CLOSE_SILENT);
-                }
-                () = sleep_until(recheck_at) => {
-                    if !self.access.is_still_valid().await {
-                        return End::Close(&CLOSE_UNAUTHORIZED);
+                () = &mut look => {
+                    let now = Instant::now();
+                    if !has_room {
+                        // It may well speak; it is not listened to.
+                        watch.heard(now);
                     }
-                    recheck_at = Instant::now() + config.recheck_every;
+                    match watch.look(now) {
+                        Seen::Silent => return End::Close(&CLOSE_SILENT),
+                        Seen::Recheck => {
+                            if !Box::pin(self.access.is_still_valid()).await {
+                                return End::Close(&CLOSE_UNAUTHORIZED);
+                            }
+                        }
+                        Seen::Nothing => {}
+                    }
+                    look.as_mut().reset(watch.next());
                 }
             }
         }

@@ -15,7 +15,6 @@ use relay_protocol::message::RelayMessage;
 use relay_protocol::socket::{ControlFrame, Lagged, ServerFrame, ServerMessage};
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
-use tokio_util::sync::CancellationToken;
 
 use super::follow::Follower;
 use super::outbox::{Outgoing, Queue};
@@ -31,7 +30,6 @@ pub(super) struct Writer {
     sink: SplitSink<WebSocket, Message>,
     queue: Queue,
     follower: Follower,
-    ended: CancellationToken,
 }
 
 /// Why writing is over.
@@ -39,7 +37,7 @@ struct Over;
 
 /// What the writer turns to next.
 enum Turn {
-    Queued(Option<Outgoing>),
+    Queued(Outgoing),
     Followed(Result<Followed, crate::refusal::Refusal>),
     Ping,
 }
@@ -49,21 +47,17 @@ impl Writer {
         access: Access<Reader>,
         sink: SplitSink<WebSocket, Message>,
         queue: Queue,
-        ended: CancellationToken,
-    ) -> Self {
-        Self {
+    ) -> Box<Self> {
+        Box::new(Self {
             follower: Follower::new(access.clone()),
             access,
             sink,
             queue,
-            ended,
-        }
+        })
     }
 
     /// Writes until there is nothing more to say, or nobody to say it to.
-    pub(super) async fn run(mut self) {
-        let ended = self.ended.clone();
-        let _ended = ended.drop_guard();
+    pub(super) async fn run(mut self: Box<Self>) {
         let every = self.access.app().config().ping_every;
         let mut pings = interval_at(Instant::now() + every, every);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -75,7 +69,8 @@ impl Writer {
                 _ = pings.tick() => Turn::Ping,
             };
             let patience = self.access.app().config().silence;
-            match timeout(patience, self.write_share(turn)).await {
+            // On the heap for as long as it takes: it is large, and most connections are silent.
+            match timeout(patience, Box::pin(self.write_share(turn))).await {
                 Ok(Ok(())) => {}
                 Ok(Err(Over)) => return,
                 Err(_) => {
@@ -91,7 +86,7 @@ impl Writer {
         self.write(first).await?;
         for _ in 0..SHARE {
             match self.queue.next_now() {
-                Some(queued) => self.write(Turn::Queued(Some(queued))).await?,
+                Some(queued) => self.write(Turn::Queued(queued)).await?,
                 None => break,
             }
         }
@@ -110,8 +105,7 @@ impl Writer {
     async fn write(&mut self, turn: Turn) -> Result<(), Over> {
         match turn {
             Turn::Ping => self.feed(Message::Ping(bytes::Bytes::new())).await,
-            Turn::Queued(None) => Err(Over),
-            Turn::Queued(Some(queued)) => self.write_queued(queued).await,
+            Turn::Queued(queued) => self.write_queued(queued).await,
             Turn::Followed(Ok(followed)) => self.write_followed(&followed).await,
             Turn::Followed(Err(refusal)) => {
                 tracing::warn!(code = %refusal.0.code, "the log can't be followed");
@@ -122,7 +116,7 @@ impl Writer {
 
     async fn write_queued(&mut self, queued: Outgoing) -> Result<(), Over> {
         match queued {
-            Outgoing::Frame(frame) => self.feed_text(frame.text).await,
+            Outgoing::Answer(text) => self.feed_text(text).await,
             Outgoing::Deliver(deliver) => self.feed_text(deliver_text(&deliver)).await,
             Outgoing::Control(control) => self.feed_text(control_text(*control)).await,
             Outgoing::Subscribe(new) => self.followed(|it| it.add(*new).boxed()).await,

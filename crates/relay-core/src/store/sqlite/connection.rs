@@ -19,6 +19,9 @@ pub struct SqliteOptions {
     pub path: PathBuf,
     /// `PRAGMA synchronous`; anything but [`Synchronous::Full`] gives up durability.
     pub synchronous: Synchronous,
+    /// Whether words are indexed for searches a moment after each send. Otherwise the first search after
+    /// it does that.
+    pub index_ahead: bool,
     /// The SQLite VFS to use, for tests that take the power away.
     pub vfs: Option<String>,
     /// Called once with the connection that writes, after the tables are there and before the first
@@ -34,12 +37,14 @@ impl fmt::Debug for SqliteOptions {
         let Self {
             path,
             synchronous,
+            index_ahead,
             vfs,
             on_writer,
         } = self;
         f.debug_struct("SqliteOptions")
             .field("path", path)
             .field("synchronous", synchronous)
+            .field("index_ahead", index_ahead)
             .field("vfs", vfs)
             .field("on_writer", &on_writer.is_some())
             .finish()
@@ -62,6 +67,7 @@ impl SqliteOptions {
         Self {
             path: path.into(),
             synchronous: Synchronous::Full,
+            index_ahead: true,
             vfs: None,
             on_writer: None,
         }

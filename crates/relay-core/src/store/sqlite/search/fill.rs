@@ -15,7 +15,7 @@ use crate::store::chain::Hash;
 use crate::store::position::Position;
 
 /// Most messages of one batch, which is one transaction of the index.
-const BATCH_MESSAGES: usize = 500;
+const BATCH_MESSAGES: usize = 2_000;
 
 /// Bytes of text after which a batch is full.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;

@@ -54,7 +54,8 @@ impl SearchIndex {
     /// Starts the thread, which opens the file: a store whose index can't be used works without.
     ///
     /// A database on a VFS of its own belongs to a test that counts what happens to its files. Its
-    /// index is in memory and has no thread; searches alone fill it.
+    /// index is in memory and has no thread; searches alone fill it. They do as well where nothing is to
+    /// be indexed ahead.
     pub(super) fn open(options: &SqliteOptions) -> rusqlite::Result<Self> {
         let is_observed = options.vfs.is_some();
         let shared = Arc::new(Shared {
@@ -67,7 +68,7 @@ impl SearchIndex {
             wanted: AtomicBool::new(true),
             closed: AtomicBool::new(false),
         });
-        let thread = (!is_observed)
+        let thread = (options.index_ahead && !is_observed)
             .then(|| start_thread(shared.clone()))
             .transpose()
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
