@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
+pub(crate) use tagged::tagged_beside;
 #[doc(hidden)]
 pub use tagged::{Tagged, tagged, unknown_tag};
-pub(crate) use tagged::tagged_beside;
 
 /// Why JSON was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -365,9 +365,41 @@ mod tests {
                 r#"{"shapes":[],"more":1}"#,
                 "more: unknown field `more`, expected `shapes`",
             ),
+            // What comes before the tag is no different.
+            (
+                r#"{"shapes":[{"radius":"x","kind":"circle"}]}"#,
+                "shapes[0].radius: invalid type: string \"x\", expected u32",
+            ),
+            (
+                r#"{"shapes":[{"color":2,"kind":"circle","radius":1}]}"#,
+                "shapes[0].color: unknown field `color`, expected `radius`",
+            ),
+            (
+                r#"{"shapes":[{"radius":1,"kind":2}]}"#,
+                "shapes[0].kind: expected a string, found 2",
+            ),
+            (
+                r#"{"shapes":[{"radius":1,"kind":"circle","kind":"circle"}]}"#,
+                "shapes[0].kind: unknown field `kind`, expected `radius`",
+            ),
+            (
+                r#"{"shapes":[{"radius":1,"kind":"circle","radius":1}]}"#,
+                "shapes[0]: duplicate field `radius`",
+            ),
         ];
         for (json, expected) in cases {
             assert_eq!(error(json), expected);
+        }
+    }
+
+    #[test]
+    fn the_tag_may_stand_anywhere() {
+        for json in [
+            r#"{"shapes":[{"kind":"circle","radius":1}]}"#,
+            r#"{"shapes":[{"radius":1,"kind":"circle"}]}"#,
+        ] {
+            let drawing: Drawing = decode(json.as_bytes()).unwrap();
+            assert_eq!(drawing.shapes, [Shape::Circle(Circle { radius: 1 })]);
         }
     }
 

@@ -433,8 +433,8 @@ impl State {
             return;
         };
         for live in desk.sessions.values_mut() {
-            let is_it = |out: &Box<Out>| out.offer.epoch == epoch && !out.settling;
-            if live.out.get(&position).is_some_and(is_it)
+            let is_it = |out: &Out| out.offer.epoch == epoch && !out.settling;
+            if live.out.get(&position).is_some_and(|out| is_it(out))
                 && let Some(out) = live.take_out(position, times.mono)
             {
                 self.put_back(agent, out.waiting);

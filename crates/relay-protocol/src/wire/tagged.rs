@@ -7,7 +7,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor,
+};
 use serde_json::Value;
 
 use super::{join, nested};
@@ -202,7 +204,10 @@ impl<'de, K: DeserializeSeed<'de>> Visitor<'de> for Name<'_, K> {
             return Ok(Named::Beside);
         }
         // There is one seed, and it goes with the first name that is the union's.
-        let seed = self.seed.take().ok_or_else(|| E::custom("a name too many"))?;
+        let seed = self
+            .seed
+            .take()
+            .ok_or_else(|| E::custom("a name too many"))?;
         let name: StrDeserializer<'_, E> = name.into_deserializer();
         seed.deserialize(name).map(Named::Own)
     }

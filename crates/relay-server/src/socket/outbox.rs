@@ -254,7 +254,11 @@ mod tests {
     #[test]
     fn answers_wait_for_a_client_that_does_not_read() {
         let (outbox, mut queue) = new();
-        assert!(answer(&outbox, 2 * UNREAD_ANSWER_BYTES).now_or_never().is_some());
+        assert!(
+            answer(&outbox, 2 * UNREAD_ANSWER_BYTES)
+                .now_or_never()
+                .is_some()
+        );
         let mut second = Box::pin(answer(&outbox, 1));
         assert!((&mut second).now_or_never().is_none());
         assert!(matches!(queue.next_now(), Some(Outgoing::Answer(_))));
@@ -286,6 +290,10 @@ mod tests {
         drop(queue);
         assert!(outbox.parcel(parcel()).is_err());
         assert!(outbox.writer_gone().now_or_never().is_some());
-        assert!(answer(&outbox, 2 * UNREAD_ANSWER_BYTES).now_or_never().is_some());
+        assert!(
+            answer(&outbox, 2 * UNREAD_ANSWER_BYTES)
+                .now_or_never()
+                .is_some()
+        );
     }
 }

@@ -27,7 +27,9 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"type":"controlResult","controlId":"%8","ok":true,"result":{"snapshotId":"s"}}"#,
             r#"{"type":"controlResult","controlId":"%8","ok":false,"problem":{"type":"t","title":"t",
                 "status":501,"detail":"d","code":"unsupported_operation","retryable":false}}"#,
-            r#"{"type":"ping"}"#;
+            r#"{"type":"ping"}"#,
+            r#"{"type":"ping","ref":"last"}"#,
+            r#"{"id":"s","ref":"between","type":"unsubscribe"}"#;
         ServerFrame:
             r#"{"type":"welcome","protocol":1,"version":"0.1.0","connectionId":"%8","serverTime":"%T",
                 "limits":{"frameBytes":1,"textBytes":1,"inlineAttachmentBytes":1,"subscriptions":1,"silenceMs":1}}"#,
