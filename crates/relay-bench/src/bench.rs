@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::figures::Latencies;
 use crate::goals::QUIET_CORES;
@@ -40,7 +41,23 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         .enable_all()
         .build()
         .context("no threads to run on")?;
-    runtime.block_on(run_parts(options, tell))
+    runtime.block_on(async {
+        // What was started ends with this future.
+        tokio::select! {
+            report = run_parts(options, tell) => report,
+            stopped = told_to_stop() => stopped.and_then(|()| bail!("stopped before the end")),
+        }
+    })
+}
+
+/// Waits for Ctrl-C, or for what service managers send.
+async fn told_to_stop() -> Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminated.recv() => {}
+    }
+    Ok(())
 }
 
 async fn run_parts(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report> {
