@@ -325,3 +325,35 @@ fn the_messages_of_an_agent_that_is_gone_fail() {
     }
     assert!(bob.closed().is_some());
 }
+
+#[test]
+fn a_session_that_was_away_for_days_comes_back_to_its_messages() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able().queueing());
+    let held = lab.say("held");
+    bob.accept(&bob.offer());
+    bob.lose_link();
+    lab.pass(DAY);
+    assert_eq!(bob.summary().status, AgentStatus::Offline);
+    assert_eq!(lab.state(held), DeliveryState::Pending, "its lease is over");
+    lab.say("later");
+    lab.pass(DAY);
+    let back = lab.attach("bob", &Kind::able().queueing().resuming(bob.token()));
+    assert_eq!(back.id(), bob.id());
+    assert_eq!(back.texts(), ["held", "later"]);
+    lab.say("now");
+    assert_eq!(back.texts(), ["now"]);
+}
+
+#[test]
+fn a_session_that_was_away_for_days_can_be_ended() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    bob.lose_link();
+    lab.pass(DAY);
+    let released = bob.begin_release().end().unwrap();
+    assert_eq!(released.status, AgentStatus::Released);
+    let next = lab.attach("bob", &Kind::able());
+    lab.say("hello");
+    assert_eq!(next.texts(), ["hello"]);
+}

@@ -243,3 +243,19 @@ fn told(lab: &Lab, prefix: &str) -> Vec<String> {
     }
     told
 }
+
+#[test]
+fn a_secret_in_pieces_is_removed_after_a_long_absence_as_well() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    bob.lose_link();
+    lab.pass(24 * 3_600_000);
+    let secret = secret('b');
+    let (begins, ends) = secret.split_at(12);
+    shown(&lab, &bob, &[begins, ends, "\n"]);
+    check_gone(&lab, &secret);
+    assert!(
+        !everything(&lab).contains(&begins[..8]),
+        "its beginning was kept"
+    );
+}
