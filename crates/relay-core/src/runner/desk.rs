@@ -119,6 +119,8 @@ pub(super) struct Live {
     pub(super) link: Option<(LinkId, Arc<dyn SessionLink>)>,
     /// Since when it has no link, or was not heard of if it never has one.
     pub(super) gone_since: Option<Mono>,
+    /// Its grace was over before the memory learned of it.
+    pub(super) long_gone: bool,
     pub(super) lease: Lease,
     /// It is no more; what was out to it goes back for this reason.
     pub(super) ended: Option<ReturnCause>,
@@ -150,6 +152,7 @@ impl Live {
             row,
             link: None,
             gone_since: Some(now),
+            long_gone: false,
             lease: Lease::Runs,
             ended: None,
             going_offline: false,
@@ -279,13 +282,22 @@ impl Live {
         let offline = self
             .gone_since
             .filter(|_| self.can_go_offline())
-            .map(|since| since + policy.offline_grace_ms);
+            .map(|since| since + self.grace(policy));
         let lease = self
             .gone_since
             .filter(|_| self.lease == Lease::Runs)
             .map(|since| since + policy.accepted_lease_ms);
         let share = self.backlog.next_share_at(self.is_safe());
         [silent, offline, lease, share].into_iter().flatten().min()
+    }
+
+    /// For how long it may be without a link.
+    pub(super) const fn grace(&self, policy: &Policy) -> Mono {
+        if self.long_gone {
+            0
+        } else {
+            policy.offline_grace_ms
+        }
     }
 
     /// Whether the memory can do without it until it comes back: the store knows as much.

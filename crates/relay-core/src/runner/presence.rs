@@ -165,6 +165,7 @@ impl State {
         let id = LinkId(self.links);
         let live = self.live_mut(session)?;
         live.gone_since = None;
+        live.long_gone = false;
         live.lease = Lease::Runs;
         live.link = Some((id, link));
         live.changed();
@@ -182,6 +183,7 @@ impl State {
         let Some((id, link)) = live.link.clone() else {
             // It is on its way back: its time begins anew, also for what it is about to be told to keep.
             live.gone_since = Some(times.mono);
+            live.long_gone = false;
             live.lease = Lease::Runs;
             self.give_back(session, ReturnCause::LinkLost);
             return self.schedule(session);
@@ -264,11 +266,8 @@ impl State {
         let Some(policy) = self.policy(workspace_no) else {
             return;
         };
-        let (timeout, grace, lease) = (
-            policy.offer_timeout_ms,
-            policy.offline_grace_ms,
-            policy.accepted_lease_ms,
-        );
+        let grace = self.live(session).map_or(0, |live| live.grace(policy));
+        let (timeout, lease) = (policy.offer_timeout_ms, policy.accepted_lease_ms);
         let Some(live) = self.live_mut(session) else {
             return;
         };
@@ -287,6 +286,11 @@ impl State {
         live.backlog.open_if_rested(times.mono, at_rest);
         let gone_for = live.gone_since.map(|since| times.mono - since);
         let goes_offline = live.can_go_offline() && gone_for.is_some_and(|gone| gone >= grace);
+        let turn = match live.row.status {
+            // Nobody is left who could say that it has ended.
+            AgentStatus::Releasing => SessionTurn::Released,
+            _ => SessionTurn::Offline,
+        };
         let leased = live.lease == Lease::Runs;
         let ends_lease = leased && gone_for.is_some_and(|gone| gone >= lease);
         live.going_offline |= goes_offline;
@@ -305,7 +309,6 @@ impl State {
         }
         if goes_offline {
             let reason = Some("its link was lost".to_owned());
-            let turn = SessionTurn::Offline;
             self.commands
                 .push(Command::Change(session, turn, reason, None));
         }

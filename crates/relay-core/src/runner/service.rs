@@ -95,8 +95,12 @@ impl Runner {
     /// Learns of a session that is not in mind: it was away for long, and is heard of again.
     pub(crate) fn remember(&self, row: &Arc<SessionRow>) {
         self.with(|state, times| {
-            if !state.by_id.contains_key(&row.id) {
-                state.session_changed(row.clone(), times);
+            if state.by_id.contains_key(&row.id) {
+                return;
+            }
+            state.session_changed(row.clone(), times);
+            if let Some(live) = state.live_mut(row.no) {
+                live.long_gone = true;
             }
         });
         self.ring();
