@@ -1,0 +1,343 @@
+//! Follows the deliveries of one message until each has ended, or there is nothing more to wait for.
+//!
+//! It listens before the message is sent, so nothing is missed, also when the server restarts meanwhile. On a
+//! terminal each recipient has a line that changes in place; elsewhere a line is printed when it is final.
+
+use std::time::Duration;
+
+use relay_protocol::api::messages::{DeliverySummary, MessageSent};
+use relay_protocol::delivery::DeliveryState;
+use relay_protocol::event::{LoggedEvent, RelayEvent};
+use relay_protocol::ids::DeliveryId;
+use relay_sdk::{Relay, Timestamp};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::Patience;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::moment::{clock, span};
+use crate::output::{LiveLines, Output, one_line};
+
+/// Events that may wait to be looked at.
+const QUEUED: usize = 256;
+
+/// After so long without an outcome people want to know what it waits for.
+const CURIOSITY: Duration = Duration::from_millis(250);
+
+/// Deliveries that are asked about one by one.
+const ASKED_ABOUT: usize = 50;
+
+/// Listens to what becomes of deliveries.
+pub(super) struct Following {
+    relay: Relay,
+    events: mpsc::Receiver<LoggedEvent>,
+}
+
+/// One recipient's delivery.
+struct Recipient {
+    delivery: DeliverySummary,
+    words: String,
+    /// Nothing more is waited for.
+    is_settled: bool,
+}
+
+/// All of them, and where they are shown.
+struct Board<'a> {
+    sent: MessageSent,
+    recipients: Vec<Recipient>,
+    live: Option<LiveLines>,
+    output: &'a Output,
+    widest: usize,
+}
+
+impl Following {
+    pub(super) async fn begin(relay: &Relay) -> Outcome<Self> {
+        let (queue, events) = mpsc::channel(QUEUED);
+        relay
+            .add_listener("delivery.*", move |event| {
+                let queue = queue.clone();
+                async move {
+                    let _ = queue.send(event).await;
+                }
+            })
+            .await?;
+        Ok(Self {
+            relay: relay.clone(),
+            events,
+        })
+    }
+
+    /// Follows a message that was sent after this began.
+    pub(super) async fn follow(
+        mut self,
+        sent: MessageSent,
+        patience: Patience,
+        output: &Output,
+    ) -> Outcome {
+        let begun = Instant::now();
+        let until = begun + patience.at_most;
+        let mut curious = Some(begun + CURIOSITY.min(patience.at_most));
+        let mut board = Board::new(sent, output);
+        board.show_all()?;
+        while !board.is_settled() {
+            let wake = curious.unwrap_or(until);
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(event) => board.take(&event)?,
+                    // The credential ended meanwhile; what is known by now is all.
+                    None => break,
+                },
+                () = sleep_until(wake) => match curious.take() {
+                    Some(_) => self.look(&mut board, patience).await?,
+                    None => break,
+                },
+            }
+        }
+        board.add_reasons(&self.relay).await;
+        board.finish(patience)
+    }
+
+    /// Finds out what the deliveries that have not ended wait for.
+    async fn look(&self, board: &mut Board<'_>, patience: Patience) -> Outcome {
+        for index in board.open().into_iter().take(ASKED_ABOUT) {
+            let agent = board.recipients[index].delivery.agent.clone();
+            let Ok(sessions) = self.relay.sessions(Some(&agent), None).await else {
+                continue;
+            };
+            let current = sessions.items.iter().find(|session| session.current);
+            let recipient = &mut board.recipients[index];
+            match current {
+                _ if recipient.delivery.state != DeliveryState::Pending => continue,
+                Some(session) => {
+                    recipient.words = format!("waits: its session is {}", session.status)
+                }
+                None => {
+                    recipient.words = "waits in its inbox: no session is connected".to_owned();
+                    recipient.is_settled = !patience.was_asked_for;
+                }
+            }
+            board.show(index)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Board<'a> {
+    fn new(sent: MessageSent, output: &'a Output) -> Self {
+        let recipients: Vec<Recipient> = sent.deliveries.iter().map(Recipient::new).collect();
+        let widest = recipients
+            .iter()
+            .map(|one| one.delivery.agent.len() + 1)
+            .max();
+        Self {
+            live: output.live_lines(recipients.len()),
+            widest: widest.unwrap_or(0),
+            sent,
+            recipients,
+            output,
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.recipients.iter().all(|recipient| recipient.is_settled)
+    }
+
+    /// Those that have not ended.
+    fn open(&self) -> Vec<usize> {
+        let all = self.recipients.iter().enumerate();
+        let open = all.filter(|(_, recipient)| !recipient.delivery.state.is_terminal());
+        open.map(|(index, _)| index).collect()
+    }
+
+    /// Takes an event, if it is about one of these.
+    fn take(&mut self, logged: &LoggedEvent) -> Outcome {
+        let Some((id, state, words)) = logged
+            .event
+            .as_ref()
+            .and_then(|event| told(event, self.sent.message.created_at, logged.at))
+        else {
+            return Ok(());
+        };
+        let found = self
+            .recipients
+            .iter()
+            .position(|one| one.delivery.delivery_id == id);
+        let Some(index) = found else { return Ok(()) };
+        let recipient = &mut self.recipients[index];
+        recipient.delivery.state = state;
+        recipient.words = words;
+        recipient.is_settled = state.is_terminal();
+        self.show(index)
+    }
+
+    fn show_all(&mut self) -> Outcome {
+        for index in 0..self.recipients.len() {
+            self.show(index)?;
+        }
+        Ok(())
+    }
+
+    /// Shows a recipient's line: in place on a terminal, else once it is final.
+    fn show(&mut self, index: usize) -> Outcome {
+        let line = self.line(index);
+        match &mut self.live {
+            Some(live) => {
+                let text = live.set(index, &line);
+                self.output.write(&text)
+            }
+            None if self.recipients[index].is_settled && !self.output.is_json() => {
+                self.output.line(&line)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn line(&self, index: usize) -> String {
+        let Recipient {
+            delivery, words, ..
+        } = &self.recipients[index];
+        let style = self.output.style();
+        let words = match delivery.state {
+            DeliveryState::Delivered => style.good(words),
+            DeliveryState::Failed | DeliveryState::Cancelled => style.bad(words),
+            _ => style.open(words),
+        };
+        let name = format!(
+            "{:width$}",
+            format!("@{}", delivery.agent),
+            width = self.widest
+        );
+        format!("{}  {words}", style.strong(&name))
+    }
+
+    /// Puts the whole reason to what failed, for programs.
+    async fn add_reasons(&mut self, relay: &Relay) {
+        if !self.output.is_json() {
+            return;
+        }
+        let failed = self.recipients.iter_mut().filter(|recipient| {
+            let DeliverySummary { state, error, .. } = &recipient.delivery;
+            *state == DeliveryState::Failed && error.is_none()
+        });
+        for recipient in failed.take(ASKED_ABOUT) {
+            if let Ok(delivery) = relay.delivery(recipient.delivery.delivery_id).await {
+                recipient.delivery.error = delivery.error;
+            }
+        }
+    }
+
+    /// What there is to say at the end.
+    fn finish(mut self, patience: Patience) -> Outcome {
+        if self.live.is_none() && !self.output.is_json() {
+            for index in 0..self.recipients.len() {
+                if !self.recipients[index].is_settled {
+                    self.output.line(&self.line(index))?;
+                }
+            }
+        }
+        self.sent.deliveries = self
+            .recipients
+            .iter()
+            .map(|one| one.delivery.clone())
+            .collect();
+        if self.output.is_json() {
+            self.output.json_line(&self.sent)?;
+        }
+        let ended_badly: Vec<&Recipient> = self
+            .recipients
+            .iter()
+            .filter(|one| {
+                matches!(
+                    one.delivery.state,
+                    DeliveryState::Failed | DeliveryState::Cancelled
+                )
+            })
+            .collect();
+        let all = self.recipients.len();
+        if let Some(first) = ended_badly.first() {
+            let message = format!("{} of {all} deliveries did not succeed", ended_badly.len());
+            return Err(
+                Failure::new(Exit::DeliveryFailed, "delivery_failed", message).next(explain(first)),
+            );
+        }
+        let open = self.open();
+        let Some(first) = open.first().map(|index| &self.recipients[*index]) else {
+            return Ok(());
+        };
+        if patience.was_asked_for {
+            let message = format!("{} of {all} deliveries have not ended yet", open.len());
+            return Err(Failure::new(Exit::NotYet, "not_yet", message).next(explain(first)));
+        }
+        self.output.note(&format!("follow it: {}", explain(first)));
+        Ok(())
+    }
+}
+
+/// How to learn more about a delivery.
+fn explain(recipient: &Recipient) -> String {
+    format!("relay delivery show {}", recipient.delivery.delivery_id)
+}
+
+impl Recipient {
+    fn new(delivery: &DeliverySummary) -> Self {
+        let words = match (&delivery.error, delivery.state) {
+            (Some(error), _) => format!("failed: {}", one_line(&error.detail)),
+            (None, DeliveryState::Pending) => "on its way".to_owned(),
+            (None, state) => state.to_string(),
+        };
+        Self {
+            is_settled: delivery.state.is_terminal(),
+            delivery: delivery.clone(),
+            words,
+        }
+    }
+}
+
+/// What an event says about a delivery: which, where it stands now, in words.
+fn told(
+    event: &RelayEvent,
+    sent_at: Timestamp,
+    now: Timestamp,
+) -> Option<(DeliveryId, DeliveryState, String)> {
+    let took = span(now.as_millis() - sent_at.as_millis());
+    Some(match event {
+        RelayEvent::DeliveryAccepted(event) => (
+            event.delivery_id,
+            DeliveryState::Accepted,
+            "accepted: the session shows it when it can".to_owned(),
+        ),
+        RelayEvent::DeliveryDelivered(event) => (
+            event.delivery_id,
+            DeliveryState::Delivered,
+            format!("delivered after {took}"),
+        ),
+        RelayEvent::DeliveryDeferred(event) => {
+            let reason = event.reason.as_deref().map(one_line).unwrap_or_default();
+            let words = format!("put off until {} {reason}", clock(event.available_at));
+            (event.delivery_id, DeliveryState::Deferred, words)
+        }
+        RelayEvent::DeliveryFailed(event) => {
+            let reason = one_line(&event.reason);
+            match event.terminal {
+                Some(true) => (
+                    event.delivery_id,
+                    DeliveryState::Failed,
+                    format!("failed: {reason}"),
+                ),
+                _ => {
+                    let next = event
+                        .next_attempt_at
+                        .map(|at| format!(", again at {}", clock(at)));
+                    let words = format!("an attempt failed: {reason}{}", next.unwrap_or_default());
+                    (event.delivery_id, DeliveryState::Pending, words)
+                }
+            }
+        }
+        RelayEvent::DeliveryCancelled(event) => {
+            let reason = event.reason.as_deref().map(one_line).unwrap_or_default();
+            let words = format!("cancelled {reason}").trim_end().to_owned();
+            (event.delivery_id, DeliveryState::Cancelled, words)
+        }
+        _ => return None,
+    })
+}
