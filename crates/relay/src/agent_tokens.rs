@@ -6,7 +6,7 @@
 //! `DIR/agents/WORKSPACE/name.json` has `{"agent", "token"}`.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use relay_protocol::ids::WorkspaceId;
@@ -20,11 +20,12 @@ pub(crate) struct AgentTokens {
     folder: PathBuf,
 }
 
+/// The token of one agent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Kept {
-    agent: String,
-    token: String,
+pub(crate) struct KeptToken {
+    pub(crate) agent: String,
+    pub(crate) token: String,
 }
 
 impl AgentTokens {
@@ -39,7 +40,7 @@ impl AgentTokens {
         let path = self.path(agent)?;
         make_private(&self.folder)
             .with_context(|| format!("{} can't be made", self.folder.display()))?;
-        let kept = Kept {
+        let kept = KeptToken {
             agent: agent.to_owned(),
             token: token.to_owned(),
         };
@@ -51,16 +52,26 @@ impl AgentTokens {
     /// The token of an agent, if one is kept.
     pub(crate) fn find(&self, agent: &str) -> Result<Option<String>> {
         let path = self.path(agent)?;
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(error).with_context(|| format!("{} can't be read", path.display()));
-            }
+        Ok(read(&path)?.map(|kept| kept.token))
+    }
+
+    /// All that are kept, by name.
+    pub(crate) fn all(&self) -> Result<Vec<KeptToken>> {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries,
         };
-        let kept: Kept = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not what Relay wrote", path.display()))?;
-        Ok(Some(kept.token))
+        let folder = || format!("{} can't be read", self.folder.display());
+        let mut all = Vec::new();
+        for entry in entries.with_context(folder)? {
+            let path = entry.with_context(folder)?.path();
+            // A write that did not get far leaves another kind of file.
+            if path.extension().is_some_and(|extension| extension == "json") {
+                all.extend(read(&path)?);
+            }
+        }
+        all.sort_by(|one, other| one.agent.cmp(&other.agent));
+        Ok(all)
     }
 
     /// Forgets the token of an agent that is no more.
@@ -80,4 +91,18 @@ impl AgentTokens {
         names::check_form(name).with_context(|| format!("{agent:?} is no agent's name"))?;
         Ok(self.folder.join(format!("{}.json", names::fold(name))))
     }
+}
+
+/// What a file keeps, if it is there.
+fn read(path: &Path) -> Result<Option<KeptToken>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} can't be read", path.display()));
+        }
+    };
+    let kept = serde_json::from_str(&text);
+    kept.with_context(|| format!("{} is not what Relay wrote", path.display()))
+        .map(Some)
 }

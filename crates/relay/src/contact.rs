@@ -211,6 +211,11 @@ impl Contact {
         &self.url
     }
 
+    /// Whether the credential is the workspace key of the data directory.
+    pub(crate) const fn is_of_data(&self) -> bool {
+        matches!(self.credential, Credential::File(_))
+    }
+
     /// The credential itself, for whoever asked to see it.
     pub(crate) fn token(&self) -> &str {
         &self.token

@@ -36,6 +36,8 @@ pub(crate) enum Exit {
     NotYet = 7,
     /// It does not go together with how things stand: a name that is taken, a delivery that has ended.
     Conflict = 8,
+    /// Somebody stopped it: what shells tell of a program that Ctrl-C ended.
+    Interrupted = 130,
 }
 
 /// Why a command ended early.
@@ -81,6 +83,11 @@ impl Failure {
         Self::new(Exit::Usage, "usage", message)
     }
 
+    /// Somebody stopped it before its end.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self::new(Exit::Interrupted, "interrupted", message)
+    }
+
     /// Nobody reads the output any more.
     pub(crate) fn nobody_reads() -> Self {
         Self::new(Exit::NobodyReads, "nobody_reads", "nobody reads the output")
@@ -104,6 +111,11 @@ impl Failure {
 
     pub(crate) fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// What to do next, where that is known.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.0.next.as_deref()
     }
 
     /// The server's code, where the server said no.

@@ -12,6 +12,8 @@ mod logging;
 mod moment;
 mod output;
 mod platform;
+mod stop_signal;
+mod throwaway;
 mod words;
 
 use std::process::ExitCode;
@@ -21,8 +23,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    agent, audit, backup, channel, completions, config as config_command, delivery, inbox, listen,
-    man, policy, react, reply, restore, search, send, serve, session, token, up,
+    agent, audit, backup, channel, completions, config as config_command, delivery, demo, doctor,
+    inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token, up,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -109,6 +111,12 @@ enum Command {
     /// Put a backup into an empty data directory
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArguments),
+    /// Check that everything works, with a round trip in every mode
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorArguments),
+    /// Watch three agents talk for a minute, and have it explained
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArguments),
     /// Print completions for a shell
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::CompletionsArguments),
@@ -175,6 +183,8 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Audit(command) => audit::run(command, globals, output),
         Command::Backup(arguments) => backup::run(arguments, globals, output),
         Command::Restore(arguments) => restore::run(arguments, globals, output),
+        Command::Doctor(arguments) => doctor::run(arguments, globals, output),
+        Command::Demo(arguments) => demo::run(arguments, globals, output),
         Command::Completions(arguments) => completions::run(arguments, output),
         Command::Man(arguments) => man::run(arguments, output),
     }

@@ -106,8 +106,7 @@ pub(crate) fn run(command: &AuditCommand, globals: &GlobalArguments, output: &Ou
 }
 
 /// The database of a data directory, and the workspace that its credentials are for.
-fn open(globals: &GlobalArguments) -> Outcome<(Beside, WorkspaceId)> {
-    let data = DataDirectory::locate(globals.data.as_deref())?;
+pub(super) fn open(data: &DataDirectory) -> Outcome<(Beside, WorkspaceId)> {
     let found = Credentials::read(&data.credentials())?;
     match (found, data.database().exists()) {
         (Some(credentials), true) => {
@@ -126,7 +125,8 @@ fn open(globals: &GlobalArguments) -> Outcome<(Beside, WorkspaceId)> {
 }
 
 fn head(globals: &GlobalArguments, output: &Output) -> Outcome {
-    let (database, workspace) = open(globals)?;
+    let data = DataDirectory::locate(globals.data.as_deref())?;
+    let (database, workspace) = open(&data)?;
     let head = database.head(workspace)?;
     output.show(&head, |_| format!("{}:{}", head.seq, head.hash))
 }
@@ -154,7 +154,8 @@ enum Anchored {
 }
 
 fn verify(anchor: Option<&ChainHead>, globals: &GlobalArguments, output: &Output) -> Outcome {
-    let (database, workspace) = open(globals)?;
+    let data = DataDirectory::locate(globals.data.as_deref())?;
+    let (database, workspace) = open(&data)?;
     let report = database.verify(workspace)?;
     let anchored = match anchor {
         Some(anchor) => Some(match database.head_at(workspace, anchor.seq)? {

@@ -10,6 +10,8 @@ pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod delivery;
+pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod listen;
 pub(crate) mod man;

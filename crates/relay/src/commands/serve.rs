@@ -15,8 +15,6 @@ use relay_protocol::ids::WorkspaceId;
 use relay_server::{Config, Rate};
 use serde::Serialize;
 use tokio::net::TcpListener;
-#[cfg(unix)]
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Layers, Settings};
 use crate::contact::GlobalArguments;
@@ -24,6 +22,7 @@ use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::stop_signal::StopSignal;
 use crate::{logging, platform};
 
 /// The name of the workspace that a new data directory begins with.
@@ -120,6 +119,19 @@ async fn serve(
         format!("can't listen on {listen}; choose another address with --listen")
     })?;
     let url = url_of(listener.local_addr()?);
+    let (engine, credentials) = open(data, url, arguments.new_workspace).await?;
+    credentials.write(&data.credentials())?;
+    announce(data, &credentials);
+    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
+    Ok(())
+}
+
+/// Opens the data, and finds the keys to it; what is not there is made.
+pub(crate) async fn open(
+    data: &DataDirectory,
+    url: String,
+    new_workspace: bool,
+) -> Result<(Arc<Engine>, Credentials)> {
     let is_new = data.prepare_database()?;
     let environment = Environment::system();
     let store = SqliteStore::open(
@@ -129,8 +141,8 @@ async fn serve(
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {
-        Some(known) if !arguments.new_workspace => Credentials { url, ..known },
-        None if !is_new && !arguments.new_workspace => bail!(
+        Some(known) if !new_workspace => Credentials { url, ..known },
+        None if !is_new && !new_workspace => bail!(
             "{} is there, but {} is not, so nobody could get in; restore it, or begin a new workspace \
              beside the old ones with --new-workspace",
             data.database().display(),
@@ -138,14 +150,11 @@ async fn serve(
         ),
         _ => begin(&engine, url).await?,
     };
-    credentials.write(&data.credentials())?;
-    announce(data, &credentials);
-    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
-    Ok(())
+    Ok((engine, credentials))
 }
 
 /// Where programs on this machine reach a server that listens there.
-fn url_of(address: SocketAddr) -> String {
+pub(crate) fn url_of(address: SocketAddr) -> String {
     let host: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -238,44 +247,6 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
         },
         outbound: Outbound::new(settings.outbound.allow.clone(), Limits::default()),
         ..Config::default()
-    }
-}
-
-/// What tells the server to stop: Ctrl-C, or the signal that service managers send.
-struct StopSignal {
-    #[cfg(unix)]
-    interrupted: Signal,
-    #[cfg(unix)]
-    terminated: Signal,
-}
-
-impl StopSignal {
-    /// Listens from now on; until then a signal ends the process on the spot.
-    #[cfg(unix)]
-    fn listen() -> Result<Self> {
-        let listen = |kind| signal(kind).context("can't listen to signals");
-        Ok(Self {
-            interrupted: listen(SignalKind::interrupt())?,
-            terminated: listen(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn come(mut self) {
-        tokio::select! {
-            _ = self.interrupted.recv() => {}
-            _ = self.terminated.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn listen() -> Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn come(self) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }
 

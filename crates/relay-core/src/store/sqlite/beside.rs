@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 
 use super::connection::{OpenError, SqliteOptions};
 use super::opening::{Found, examine};
-use super::{audit, readers, workspaces};
+use super::{audit, lock, readers, workspaces};
 use crate::error::{Error, Result};
 use crate::store::records::{AuditReport, ChainHead, WorkspaceRow};
 
@@ -37,6 +37,21 @@ impl Beside {
                 why: "it is empty".to_owned(),
             }),
         }
+    }
+
+    /// The number of the process that has a database open for writing, if one has.
+    pub fn writer_of(path: &Path) -> std::io::Result<Option<String>> {
+        lock::holder(path)
+    }
+
+    /// Reads every page and compares every index with its table; what is wrong, in SQLite's words.
+    pub fn check_integrity(&self) -> Result<Vec<String>> {
+        self.reading(|connection| {
+            let mut statement = connection.prepare("PRAGMA integrity_check")?;
+            let found = statement.query_map([], |row| row.get(0))?;
+            let found = found.collect::<rusqlite::Result<Vec<String>>>()?;
+            Ok(found.into_iter().filter(|line| line != "ok").collect())
+        })
     }
 
     /// Copies everything into a new file, which is checked.
