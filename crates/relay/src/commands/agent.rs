@@ -65,7 +65,7 @@ pub(crate) struct RegisterArguments {
     /// What others may know about it, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = metadata)]
     metadata: Option<Metadata>,
-    /// Take over the agent that has this name; its old token ends
+    /// Take over the agent that has this name; its old token ends within a minute
     #[arg(long)]
     adopt: bool,
     /// Print the token

@@ -21,6 +21,7 @@ use crate::credentials::Credentials;
 use crate::data::{DataDirectory, new_private};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, fields};
+use crate::words;
 
 /// Events that are asked for at a time.
 const PAGE: u32 = 200;
@@ -196,7 +197,7 @@ fn verify(anchor: Option<&ChainHead>, globals: &GlobalArguments, output: &Output
             ),
             ("changed", list(format!("{changed:?}"), changed.is_empty())),
             ("missing", list(format!("{missing:?}"), missing.is_empty())),
-            ("erased", format!("{erased}, lawfully")),
+            ("erased", format!("{erased} on request")),
             ("head", format!("{to_seq}:{head}")),
         ];
         if let Some(anchored) = verified.anchor {
@@ -295,6 +296,9 @@ fn write_line(file: &mut impl std::io::Write, event: &impl Serialize) -> anyhow:
 async fn erase(seqs: &[u64], reason: &str, contact: &Contact, output: &Output) -> Outcome {
     let erased = contact.relay.erase_events(seqs, reason).await?;
     output.show(&EventsErased { erased }, |_| {
-        format!("the content of {erased} entries is gone; that they were there, and that it was erased, stays")
+        format!(
+            "the content of {} is gone; that it was there, and was erased, stays",
+            words::counted(erased, "entry", "entries")
+        )
     })
 }

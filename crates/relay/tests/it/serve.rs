@@ -357,14 +357,16 @@ async fn help_says_what_can_be_told() {
         assert!(help.contains(expected), "{help}");
     }
     let version = output(setup.relay().arg("--version")).await;
-    let expected = format!("relay {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(String::from_utf8(version.stdout).unwrap(), expected);
+    let version = String::from_utf8(version.stdout).unwrap();
+    let expected = format!("relay {} (commit ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(&expected), "{version}");
+    assert!(version.ends_with(", protocol 1)\n"), "{version}");
     let nothing = output(&mut setup.relay()).await;
     assert_eq!(nothing.status.code(), Some(2));
     assert!(
         String::from_utf8(nothing.stderr)
             .unwrap()
-            .contains("serve  Run a server")
+            .contains("serve        Run a server")
     );
     let unknown = output(setup.relay().args(["serve", "--lisen", "x"])).await;
     assert_eq!(unknown.status.code(), Some(2));
