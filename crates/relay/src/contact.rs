@@ -290,7 +290,7 @@ fn nowhere(data: &DataDirectory) -> Failure {
 fn up_command(data: &DataDirectory) -> String {
     match data.is_usual() {
         true => "relay up".to_owned(),
-        false => format!("relay up --data {}", data.path().display()),
+        false => format!("relay up --data {}", data.in_shell()),
     }
 }
 

@@ -341,6 +341,30 @@ async fn it_goes_on_when_nobody_listens_to_it() {
 }
 
 #[tokio::test]
+async fn it_takes_as_many_files_as_it_may() {
+    let setup = Setup::new();
+    let mut command = setup.relay();
+    let program = command.as_std().get_program().to_owned();
+    let data = setup.data();
+    command = Command::new("/bin/sh");
+    command
+        .args(["-c", "ulimit -Sn 64 && exec \"$@\"", "sh"])
+        .arg(program);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(&data);
+    let server = Server::start(command, &data, setup.file("log")).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let mut lines = limits.lines();
+    let line = lines
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1], "{line}");
+    server.kill().await;
+}
+
+#[tokio::test]
 async fn help_says_what_can_be_told() {
     let setup = Setup::new();
     let help = output(setup.relay().args(["serve", "--help"])).await;

@@ -80,7 +80,7 @@ async fn agents_are_listed_and_shown() {
     let listed = desk.ok(&["agent", "list"]).await;
     assert_eq!(
         listed,
-        "agent  type   id\n@ada   agent  ID\n@bob   agent  ID\n"
+        "agent  type   session  id\n@ada   agent  -        ID\n@bob   agent  -        ID\n"
     );
     let listed = desk.json(&["agent", "list"]).await;
     assert_eq!(listed["items"][1]["handle"], "@bob");
@@ -94,6 +94,11 @@ async fn agents_are_listed_and_shown() {
     let expected =
         "agent    @bob\ntype     agent\nid       ID\nsession  ID  idle, current, relay-sdk\n";
     assert_eq!(desk.ok(&["agent", "show", "@bob"]).await, expected);
+    let listed = desk.ok(&["agent", "list"]).await;
+    assert!(
+        listed.ends_with("\n@bob   agent  idle     ID\n"),
+        "{listed}"
+    );
     assert_eq!(
         desk.json(&["agent", "show", "bob"]).await["sessions"][0]["status"],
         "idle"

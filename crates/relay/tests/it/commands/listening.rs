@@ -112,17 +112,14 @@ async fn what_can_not_be_listened_to_is_refused() {
 async fn a_token_that_is_taken_back_ends_it() {
     let desk = Desk::new().await;
     let created = desk.json(&["token", "create"]).await;
-    let mut command = desk.command(&["listen", "--since", "0"]);
-    command.env("RELAY_TOKEN", created["token"].as_str().unwrap());
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
+    let token = created["token"].as_str().unwrap();
+    let mut listening = desk.start_with(&[("RELAY_TOKEN", token)], &["listen", "--since", "0"]);
+    listening.line().await;
     let id = created["observer"]["tokenId"].as_str().unwrap();
     desk.ok(&["token", "revoke", id]).await;
-    let output = soon("the end", child.wait_with_output()).await.unwrap();
-    assert_eq!(output.status.code(), Some(5));
-    let said = String::from_utf8(output.stderr).unwrap();
+    // The server looks at it again within half a minute.
+    let (code, said) = listening.end().await;
+    assert_eq!(code, 5);
     assert!(
         said.contains("does not take the token in RELAY_TOKEN"),
         "{said}"

@@ -85,8 +85,15 @@ impl Desk {
 
     /// Starts a command that goes on.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        self.start_with(&[], arguments)
+    }
+
+    /// The same with something in the environment.
+    pub(crate) fn start_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.envs(variables.iter().copied());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Running { child, lines }
     }
@@ -111,6 +118,17 @@ impl Running {
     pub(crate) async fn line(&mut self) -> String {
         let line = soon("a line", self.lines.next_line()).await.unwrap();
         masked(&line.expect("the command goes on"))
+    }
+
+    /// Reads all that it still prints; its code and its error.
+    pub(crate) async fn end(mut self) -> (i32, String) {
+        while let Ok(Some(_)) = soon("the end", self.lines.next_line()).await {}
+        let Done { code, err, .. } = done(
+            soon("the end", self.child.wait_with_output())
+                .await
+                .unwrap(),
+        );
+        (code, err)
     }
 
     /// Nobody reads what it prints from now on.
