@@ -1,11 +1,14 @@
-//! Finds out which commit is built. Without git, as in a tarball, `RELAY_COMMIT` says it, or nobody does.
+//! Finds out which commit is built: `RELAY_COMMIT` says it, or git, or, in a tarball that `git archive` made,
+//! `commit.txt`. Else it is unknown.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=RELAY_COMMIT");
-    let commit = std::env::var("RELAY_COMMIT").ok().or_else(commit_here);
+    println!("cargo:rerun-if-changed=commit.txt");
+    let said = std::env::var("RELAY_COMMIT").ok();
+    let commit = said.or_else(commit_here).or_else(commit_of_archive);
     let commit = commit.unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=RELAY_BUILD_COMMIT={commit}");
 }
@@ -25,6 +28,13 @@ fn commit_here() -> Option<String> {
         println!("cargo:rerun-if-changed={}", history.display());
     }
     git(&home, &["rev-parse", "--short=12", "HEAD"])
+}
+
+/// What `git archive` wrote in the place of the pattern.
+fn commit_of_archive() -> Option<String> {
+    let text = std::fs::read_to_string("commit.txt").ok()?;
+    let commit = text.trim();
+    (!commit.starts_with('$')).then(|| commit.to_owned())
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Option<String> {

@@ -72,7 +72,7 @@ pub(crate) struct Contact {
     url: String,
     token: String,
     credential: Credential,
-    data: DataDirectory,
+    asked: Option<PathBuf>,
     workspace: Option<WorkspaceId>,
 }
 
@@ -112,7 +112,6 @@ impl Contact {
     }
 
     fn of_workspace(globals: &GlobalArguments) -> Outcome<Self> {
-        let data = DataDirectory::locate(globals.data.as_deref())?;
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let (url, token, credential, workspace) =
             match (variable("RELAY_URL"), variable("RELAY_TOKEN")) {
@@ -122,6 +121,7 @@ impl Contact {
                         .next("set RELAY_TOKEN to a key or token of that server"));
                 }
                 (None, token) => {
+                    let data = DataDirectory::locate(globals.data.as_deref())?;
                     let file = data.credentials();
                     let found = Credentials::read(&file)?.ok_or_else(|| nowhere(&data))?;
                     match token {
@@ -144,9 +144,14 @@ impl Contact {
             url,
             token,
             credential,
-            data,
+            asked: globals.data.clone(),
             workspace,
         })
+    }
+
+    /// Where tokens are kept. Whoever brings an address and a credential need not have such a place.
+    fn data(&self) -> Outcome<DataDirectory> {
+        Ok(DataDirectory::locate(self.asked.as_deref())?)
     }
 
     /// The same server, as an agent whose token is kept.
@@ -165,7 +170,7 @@ impl Contact {
             self.workspace = me.workspace.map(|workspace| workspace.workspace_id);
         }
         let kept = match self.workspace {
-            Some(workspace) => AgentTokens::of(&self.data, workspace).find(agent)?,
+            Some(workspace) => AgentTokens::of(&self.data()?, workspace).find(agent)?,
             None => None,
         };
         let Some(token) = kept else {
@@ -188,13 +193,14 @@ impl Contact {
                 _ => failure,
             };
         }
-        let message = format!(
-            "expected a token of @{agent} in {}, found none",
-            self.data.agents().display()
-        );
+        let place = match self.data() {
+            Ok(data) => data.agents().display().to_string(),
+            Err(failure) => return failure,
+        };
+        let message = format!("expected a token of @{agent} in {place}, found none");
         Failure::new(Exit::Refused, "no_token", message).next(format!(
             "set RELAY_TOKEN to its token, or take it over with `relay agent register {agent} --adopt`, \
-             which ends the old token"
+             which ends the old token within a minute"
         ))
     }
 
@@ -227,7 +233,7 @@ impl Contact {
             Some(workspace) => workspace,
             None => self.relay.workspace().await?.workspace_id,
         };
-        Ok(AgentTokens::of(&self.data, workspace))
+        Ok(AgentTokens::of(&self.data()?, workspace))
     }
 
     /// Says about a failure what only this place knows: where the server should be, which credential it was.
@@ -265,7 +271,10 @@ impl Contact {
             Credential::Variable if std::env::var_os("RELAY_URL").is_some() => {
                 "is RELAY_URL right, and does the server run there?".to_owned()
             }
-            _ => format!("start it: {}", up_command(&self.data)),
+            _ => match self.data() {
+                Ok(data) => format!("start it: {}", up_command(&data)),
+                Err(_) => "start it: relay up".to_owned(),
+            },
         }
     }
 }
@@ -286,7 +295,7 @@ fn nowhere(data: &DataDirectory) -> Failure {
 fn up_command(data: &DataDirectory) -> String {
     match data.is_usual() {
         true => "relay up".to_owned(),
-        false => format!("relay up --data {}", data.path().display()),
+        false => format!("relay up --data {}", data.in_shell()),
     }
 }
 

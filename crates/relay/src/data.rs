@@ -30,6 +30,12 @@ impl DataDirectory {
         Ok(directory)
     }
 
+    /// The directory as a shell takes it, from wherever it is started.
+    pub(crate) fn in_shell(&self) -> String {
+        let path = std::path::absolute(&self.0).unwrap_or_else(|_| self.0.clone());
+        quoted(&path.display().to_string())
+    }
+
     /// Whether it is the one that is used when none is asked for.
     pub(crate) fn is_usual(&self) -> bool {
         usual_here().is_ok_and(|usual| usual == self.0)
@@ -70,6 +76,15 @@ impl DataDirectory {
     /// Where the tokens of agents are kept.
     pub(crate) fn agents(&self) -> PathBuf {
         self.0.join("agents")
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -147,6 +162,13 @@ pub(crate) fn only_for_owner(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_survive_the_shell() {
+        assert_eq!(quoted("/data/relay-1"), "/data/relay-1");
+        assert_eq!(quoted("/my data"), "'/my data'");
+        assert_eq!(quoted("/it's"), "'/it'\\''s'");
+    }
 
     #[test]
     fn the_usual_place_depends_on_the_environment() {

@@ -251,7 +251,7 @@ fn next_step(problem: &Problem) -> Option<String> {
         ErrorCode::UnknownSession => "`relay session list` shows them",
         ErrorCode::UnknownToken => "`relay token list` shows them",
         ErrorCode::NameTaken if problem.detail.contains("adopt") => {
-            "with --adopt you take it over, and its old token ends"
+            "with --adopt you take it over, and its old token ends within a minute"
         }
         ErrorCode::NotAMember => "`relay channel join CHANNEL --as AGENT` joins it",
         ErrorCode::Forbidden if problem.detail.starts_with("expected an agent token") => {

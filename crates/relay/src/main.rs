@@ -44,8 +44,10 @@ fn version() -> String {
 #[derive(Parser)]
 #[command(name = "relay", version = version(), arg_required_else_help = true)]
 #[command(after_help = "\
-Begin with `relay up`. Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
-6 a delivery failed, 7 not yet, 8 conflict.")]
+Begin with `relay up`.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
+            6 a delivery failed, 7 not yet, 8 conflict")]
 struct Arguments {
     #[command(flatten)]
     globals: GlobalArguments,

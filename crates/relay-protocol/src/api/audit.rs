@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EraseEvents {
-    /// The sequence numbers of the events whose content goes. What was written in one change goes together.
+    /// The sequence numbers of the events whose content goes, at most as many as a page has items. What was
+    /// written in one change goes together.
     pub seqs: Vec<u64>,
     /// Why; it is logged.
     pub reason: String,

@@ -1,11 +1,14 @@
 //! `relay agent`: who there is. Always as the workspace.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
 use relay_protocol::api::Page;
+use relay_protocol::ids::AgentId;
 use relay_protocol::session::SessionSummary;
+use relay_protocol::status::AgentStatus;
 use relay_sdk::Timestamp;
 use serde::Serialize;
 
@@ -13,6 +16,9 @@ use crate::contact::Contact;
 use crate::failure::Outcome;
 use crate::literal;
 use crate::output::{Output, Style, Table, fields, safe};
+
+/// Pages of sessions that are looked through for the current ones.
+const SESSION_PAGES: usize = 20;
 
 #[derive(Subcommand)]
 pub(crate) enum AgentCommand {
@@ -65,7 +71,7 @@ pub(crate) struct RegisterArguments {
     /// What others may know about it, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = metadata)]
     metadata: Option<Metadata>,
-    /// Take over the agent that has this name; its old token ends
+    /// Take over the agent that has this name; its old token ends within a minute
     #[arg(long)]
     adopt: bool,
     /// Print the token
@@ -171,14 +177,19 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
         items,
         next_cursor: None,
     };
+    let statuses = match output.is_json() {
+        true => HashMap::new(),
+        false => statuses(contact).await,
+    };
     output.show(&all, |style| {
-        let mut table = Table::new(&["agent", "type", "id"]);
+        let mut table = Table::new(&["agent", "type", "session", "id"]);
         for agent in &all.items {
-            let id = style.faint(&agent.id.to_string());
+            let status = statuses.get(&agent.id).map(AgentStatus::to_string);
             table.row([
                 style.strong(&agent.handle),
                 agent.agent_type.to_string(),
-                id,
+                status.unwrap_or_else(|| "-".to_owned()),
+                style.faint(&agent.id.to_string()),
             ]);
         }
         table.text(
@@ -186,6 +197,25 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
             "no agents yet; `relay agent register NAME` makes one",
         )
     })
+}
+
+/// What the agents' current sessions do. Not everybody may see that.
+async fn statuses(contact: &Contact) -> HashMap<AgentId, AgentStatus> {
+    let mut statuses = HashMap::new();
+    let mut cursor: Option<String> = None;
+    // Old sessions are listed, too; the live ones are among the newest.
+    for _ in 0..SESSION_PAGES {
+        let Ok(page) = contact.relay.sessions(None, cursor.as_deref()).await else {
+            break;
+        };
+        let current = page.items.iter().filter(|session| session.current);
+        statuses.extend(current.map(|session| (session.agent.id, session.status)));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    statuses
 }
 
 #[derive(Serialize)]

@@ -14,6 +14,7 @@ use relay_core::store::{AuditReport, ChainHead};
 use relay_protocol::api::audit::EventsErased;
 use relay_protocol::api::events::EventQuery;
 use relay_protocol::ids::WorkspaceId;
+use relay_protocol::limits::PAGE_ITEMS;
 use serde::Serialize;
 
 use crate::contact::{Actor, Contact, GlobalArguments, with_server};
@@ -21,9 +22,7 @@ use crate::credentials::Credentials;
 use crate::data::{DataDirectory, new_private};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, fields};
-
-/// Events that are asked for at a time.
-const PAGE: u32 = 200;
+use crate::words;
 
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
@@ -197,7 +196,7 @@ fn verify(anchor: Option<&ChainHead>, globals: &GlobalArguments, output: &Output
             ),
             ("changed", list(format!("{changed:?}"), changed.is_empty())),
             ("missing", list(format!("{missing:?}"), missing.is_empty())),
-            ("erased", format!("{erased}, lawfully")),
+            ("erased", format!("{erased} on request")),
             ("head", format!("{to_seq}:{head}")),
         ];
         if let Some(anchored) = verified.anchor {
@@ -236,7 +235,7 @@ async fn export(arguments: &ExportArguments, contact: &Contact, output: &Output)
     let mut query = EventQuery {
         after: arguments.after.or(Some(0)),
         types: None,
-        limit: Some(PAGE),
+        limit: u32::try_from(PAGE_ITEMS).ok(),
     };
     let mut exported = 0;
     loop {
@@ -294,8 +293,14 @@ fn write_line(file: &mut impl std::io::Write, event: &impl Serialize) -> anyhow:
 }
 
 async fn erase(seqs: &[u64], reason: &str, contact: &Contact, output: &Output) -> Outcome {
-    let erased = contact.relay.erase_events(seqs, reason).await?;
+    let mut erased = 0;
+    for some in seqs.chunks(PAGE_ITEMS) {
+        erased += contact.relay.erase_events(some, reason).await?;
+    }
     output.show(&EventsErased { erased }, |_| {
-        format!("the content of {erased} entries is gone; that they were there, and that it was erased, stays")
+        format!(
+            "the content of {} is gone; that it was there, and was erased, stays",
+            words::counted(erased, "entry", "entries")
+        )
     })
 }

@@ -120,8 +120,7 @@ pub(crate) async fn run(command: &ChannelCommand, contact: &Contact, output: &Ou
 
 fn members(channel: &Channel) -> String {
     match channel.member_count {
-        Some(1) => ", 1 member".to_owned(),
-        Some(count) => format!(", {count} members"),
+        Some(count) => format!(", {}", words::counted(count, "member", "members")),
         None => String::new(),
     }
 }
@@ -256,7 +255,10 @@ fn conversation(style: &Style, page: &Page<MessageView>) -> String {
             text.push_str(&style.faint(&line));
         }
         if let Some(replies) = view.replies.filter(|replies| *replies > 0) {
-            text.push_str(&style.faint(&format!("\n  {replies} replies")));
+            text.push_str(&style.faint(&format!(
+                "\n  {}",
+                words::counted(replies, "reply", "replies")
+            )));
         }
         text
     }));

@@ -122,7 +122,15 @@ async fn list(arguments: &ListArguments, contact: &Contact, output: &Output) -> 
 async fn show(id: DeliveryId, contact: &Contact, output: &Output) -> Outcome {
     let delivery = contact.relay.delivery(id).await?;
     output.show(&delivery, |_| {
-        safe(delivery.story.as_deref().unwrap_or_default())
+        let story = safe(delivery.story.as_deref().unwrap_or_default());
+        match words::is_away(&delivery) {
+            true => format!(
+                "{story}
+it {}",
+                words::waiting(&delivery)
+            ),
+            false => story,
+        }
     })
 }
 

@@ -66,6 +66,7 @@ pub(crate) async fn run(
         Some(seq) => follow(&relay, after(seq, filter)).await?,
         None => follow(&relay, filter).await?,
     };
+    output.hint(&format!("listening at {}; Ctrl-C ends it", contact.url()));
     let mut left = arguments.count.unwrap_or(u64::MAX);
     while left > 0 {
         let event = tokio::select! {

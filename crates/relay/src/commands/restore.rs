@@ -13,6 +13,7 @@ use crate::credentials::Credentials;
 use crate::data::{DataDirectory, only_for_owner};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
+use crate::words;
 
 pub(crate) const EXAMPLES: &str = "\
 Example:
@@ -69,9 +70,10 @@ pub(crate) fn run(
     };
     output.show(&done, |_| {
         format!(
-            "restored {events} events into {}; start it: relay up --data {}",
+            "restored {} into {}; start it: relay up --data {}",
+            words::counted(events, "event", "events"),
             data.path().display(),
-            data.path().display()
+            data.in_shell()
         )
     })
 }

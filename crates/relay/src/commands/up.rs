@@ -82,7 +82,7 @@ fn summary(style: &Style, state: &str, data: &DataDirectory, ready: &Ready<'_>) 
     );
     let with_data = match data.is_usual() {
         true => String::new(),
-        false => format!(" --data {}", data.path().display()),
+        false => format!(" --data {}", data.in_shell()),
     };
     let heading = |text: &str| style.strong(text);
     format!(

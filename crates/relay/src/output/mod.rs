@@ -116,9 +116,17 @@ impl Output {
         }
     }
 
+    /// Something that only somebody who watches wants to know.
+    pub(crate) fn hint(&self, text: &str) {
+        if self.is_terminal {
+            self.note(&self.error_style.faint(text));
+        }
+    }
+
     /// Lines that change in place, where that is possible: on a terminal, if they fit.
     pub(crate) fn live_lines(&self, count: usize) -> Option<LiveLines> {
-        if self.json || !self.is_terminal {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if self.json || !self.is_terminal || is_dumb {
             return None;
         }
         LiveLines::new(count, platform::terminal_width()?)

@@ -1,6 +1,7 @@
 //! How deliveries stand, in words.
 
 use relay_protocol::delivery::{DeliveryState, MessageReceipt};
+use relay_protocol::delivery_record::Delivery;
 
 use crate::output::{Style, one_line};
 
@@ -11,6 +12,21 @@ pub(crate) fn colored(style: &Style, state: DeliveryState) -> String {
         DeliveryState::Delivered => style.good(word),
         DeliveryState::Failed | DeliveryState::Cancelled => style.bad(word),
         _ => style.open(word),
+    }
+}
+
+/// Whether a pending delivery waits for an agent that is not connected: nobody had to decide anything about it.
+pub(crate) fn is_away(delivery: &Delivery) -> bool {
+    let decisions = delivery.decisions.as_deref().unwrap_or_default();
+    delivery.state == DeliveryState::Pending && decisions.is_empty()
+}
+
+/// What a pending delivery waits for.
+pub(crate) fn waiting(delivery: &Delivery) -> String {
+    let decisions = delivery.decisions.as_deref().unwrap_or_default();
+    match decisions.last() {
+        None => "waits in its inbox: no session is connected".to_owned(),
+        Some(last) => format!("waits: {}", one_line(&last.reason)),
     }
 }
 

@@ -3,6 +3,7 @@
 use relay_protocol::event::{LoggedEvent, MessageEvent, RelayEvent, SessionReport};
 use relay_protocol::session_event::AgentSessionEvent;
 
+use super::counted;
 use super::message::{author, place};
 use crate::moment::clock;
 use crate::output::{Style, one_line};
@@ -152,8 +153,8 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
             )
         }
         E::AuditErased(event) => format!(
-            "{} entries between {} and {}{}",
-            event.entries,
+            "{} between {} and {}{}",
+            counted(event.entries, "entry", "entries"),
             event.from_seq,
             event.to_seq,
             because(Some(&event.reason))

@@ -4,7 +4,7 @@ mod delivery;
 mod event;
 mod message;
 
-pub(crate) use delivery::{colored, receipt};
+pub(crate) use delivery::{colored, is_away, receipt, waiting};
 pub(crate) use event::event;
 pub(crate) use message::{heading, message};
 

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use relay_protocol::api::messages::{DeliverySummary, MessageSent};
+use relay_protocol::api::messages::{DeliverySummary, MessageSent, Notice};
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::event::{LoggedEvent, RelayEvent};
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::ids::{DeliveryId, MessageId};
+use relay_protocol::message::RelayMessage;
 use relay_sdk::{Relay, Timestamp};
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -17,6 +19,7 @@ use super::Patience;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::moment::{clock, span};
 use crate::output::{LiveLines, Output, one_line};
+use crate::words;
 
 /// Events that may wait to be looked at.
 const QUEUED: usize = 256;
@@ -37,8 +40,37 @@ pub(super) struct Following {
 struct Recipient {
     delivery: DeliverySummary,
     words: String,
+    reason: Option<String>,
     /// Nothing more is waited for.
     is_settled: bool,
+}
+
+/// The answer of the send with how its deliveries stand now, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Followed<'a> {
+    message_id: MessageId,
+    message: &'a RelayMessage,
+    deliveries: Vec<FollowedDelivery<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notices: Option<&'a [Notice]>,
+}
+
+#[derive(Serialize)]
+struct FollowedDelivery<'a> {
+    #[serde(flatten)]
+    delivery: &'a DeliverySummary,
+    /// Why it failed or was cancelled, in the words of whoever ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// What an event says about a delivery.
+struct News {
+    id: DeliveryId,
+    state: DeliveryState,
+    words: String,
+    reason: Option<String>,
 }
 
 /// All of them, and where they are shown.
@@ -93,29 +125,24 @@ impl Following {
                 },
             }
         }
-        board.add_reasons(&self.relay).await;
         board.finish(patience)
     }
 
     /// Finds out what the deliveries that have not ended wait for.
     async fn look(&self, board: &mut Board<'_>, patience: Patience) -> Outcome {
         for index in board.open().into_iter().take(ASKED_ABOUT) {
-            let agent = board.recipients[index].delivery.agent.clone();
-            let Ok(sessions) = self.relay.sessions(Some(&agent), None).await else {
+            let id = board.recipients[index].delivery.delivery_id;
+            let Ok(delivery) = self.relay.delivery(id).await else {
                 continue;
             };
-            let current = sessions.items.iter().find(|session| session.current);
-            let recipient = &mut board.recipients[index];
-            match current {
-                _ if recipient.delivery.state != DeliveryState::Pending => continue,
-                Some(session) => {
-                    recipient.words = format!("waits: its session is {}", session.status)
-                }
-                None => {
-                    recipient.words = "waits in its inbox: no session is connected".to_owned();
-                    recipient.is_settled = !patience.was_asked_for;
-                }
+            if delivery.state != DeliveryState::Pending {
+                // The event that says more is on its way.
+                continue;
             }
+            let recipient = &mut board.recipients[index];
+            recipient.words = words::waiting(&delivery);
+            let is_away = words::is_away(&delivery);
+            recipient.is_settled = is_away && !patience.was_asked_for;
             board.show(index)?;
         }
         Ok(())
@@ -151,22 +178,20 @@ impl<'a> Board<'a> {
 
     /// Takes an event, if it is about one of these.
     fn take(&mut self, logged: &LoggedEvent) -> Outcome {
-        let Some((id, state, words)) = logged
-            .event
-            .as_ref()
-            .and_then(|event| told(event, self.sent.message.created_at, logged.at))
-        else {
+        let sent_at = self.sent.message.created_at;
+        let news = logged.event.as_ref();
+        let Some(news) = news.and_then(|event| told(event, sent_at, logged.at)) else {
             return Ok(());
         };
-        let found = self
-            .recipients
-            .iter()
-            .position(|one| one.delivery.delivery_id == id);
-        let Some(index) = found else { return Ok(()) };
+        let mut all = self.recipients.iter();
+        let Some(index) = all.position(|one| one.delivery.delivery_id == news.id) else {
+            return Ok(());
+        };
         let recipient = &mut self.recipients[index];
-        recipient.delivery.state = state;
-        recipient.words = words;
-        recipient.is_settled = state.is_terminal();
+        recipient.delivery.state = news.state;
+        recipient.words = news.words;
+        recipient.reason = news.reason;
+        recipient.is_settled = news.state.is_terminal();
         self.show(index)
     }
 
@@ -210,24 +235,25 @@ impl<'a> Board<'a> {
         format!("{}  {words}", style.strong(&name))
     }
 
-    /// Puts the whole reason to what failed, for programs.
-    async fn add_reasons(&mut self, relay: &Relay) {
-        if !self.output.is_json() {
-            return;
-        }
-        let failed = self.recipients.iter_mut().filter(|recipient| {
-            let DeliverySummary { state, error, .. } = &recipient.delivery;
-            *state == DeliveryState::Failed && error.is_none()
-        });
-        for recipient in failed.take(ASKED_ABOUT) {
-            if let Ok(delivery) = relay.delivery(recipient.delivery.delivery_id).await {
-                recipient.delivery.error = delivery.error;
-            }
+    fn for_programs(&self) -> Followed<'_> {
+        let ended = |recipient: &Recipient| recipient.delivery.state.is_terminal();
+        Followed {
+            message_id: self.sent.message_id,
+            message: &self.sent.message,
+            deliveries: self
+                .recipients
+                .iter()
+                .map(|recipient| FollowedDelivery {
+                    delivery: &recipient.delivery,
+                    reason: recipient.reason.as_deref().filter(|_| ended(recipient)),
+                })
+                .collect(),
+            notices: self.sent.notices.as_deref(),
         }
     }
 
     /// What there is to say at the end.
-    fn finish(mut self, patience: Patience) -> Outcome {
+    fn finish(self, patience: Patience) -> Outcome {
         if self.live.is_none() && !self.output.is_json() {
             for index in 0..self.recipients.len() {
                 if !self.recipients[index].is_settled {
@@ -235,13 +261,8 @@ impl<'a> Board<'a> {
                 }
             }
         }
-        self.sent.deliveries = self
-            .recipients
-            .iter()
-            .map(|one| one.delivery.clone())
-            .collect();
         if self.output.is_json() {
-            self.output.json_line(&self.sent)?;
+            self.output.json_line(&self.for_programs())?;
         }
         let ended_badly: Vec<&Recipient> = self
             .recipients
@@ -265,7 +286,11 @@ impl<'a> Board<'a> {
             return Ok(());
         };
         if patience.was_asked_for {
-            let message = format!("{} of {all} deliveries have not ended yet", open.len());
+            let message = format!(
+                "after {} {} of {all} deliveries had not ended",
+                span(i64::try_from(patience.at_most.as_millis()).unwrap_or(i64::MAX)),
+                open.len()
+            );
             return Err(Failure::new(Exit::NotYet, "not_yet", message).next(explain(first)));
         }
         self.output.note(&format!("follow it: {}", explain(first)));
@@ -289,55 +314,55 @@ impl Recipient {
             is_settled: delivery.state.is_terminal(),
             delivery: delivery.clone(),
             words,
+            reason: delivery.error.as_ref().map(|error| error.detail.clone()),
         }
     }
 }
 
-/// What an event says about a delivery: which, where it stands now, in words.
-fn told(
-    event: &RelayEvent,
-    sent_at: Timestamp,
-    now: Timestamp,
-) -> Option<(DeliveryId, DeliveryState, String)> {
+/// What an event says, if it is about where a delivery stands.
+fn told(event: &RelayEvent, sent_at: Timestamp, now: Timestamp) -> Option<News> {
     let took = span(now.as_millis() - sent_at.as_millis());
-    Some(match event {
-        RelayEvent::DeliveryAccepted(event) => (
-            event.delivery_id,
-            DeliveryState::Accepted,
-            "accepted: the session shows it when it can".to_owned(),
-        ),
-        RelayEvent::DeliveryDelivered(event) => (
-            event.delivery_id,
-            DeliveryState::Delivered,
-            format!("delivered after {took}"),
-        ),
+    let said = |reason: Option<&String>| reason.map(|text| one_line(text)).unwrap_or_default();
+    let (id, state, words, reason) = match event {
+        RelayEvent::DeliveryAccepted(event) => {
+            let words = "accepted: the session shows it when it can".to_owned();
+            (event.delivery_id, DeliveryState::Accepted, words, None)
+        }
+        RelayEvent::DeliveryDelivered(event) => {
+            let words = format!("delivered after {took}");
+            (event.delivery_id, DeliveryState::Delivered, words, None)
+        }
         RelayEvent::DeliveryDeferred(event) => {
-            let reason = event.reason.as_deref().map(one_line).unwrap_or_default();
-            let words = format!("put off until {} {reason}", clock(event.available_at));
-            (event.delivery_id, DeliveryState::Deferred, words)
+            let (until, why) = (clock(event.available_at), said(event.reason.as_ref()));
+            let words = format!("put off until {until} {why}");
+            let reason = event.reason.clone();
+            (event.delivery_id, DeliveryState::Deferred, words, reason)
         }
         RelayEvent::DeliveryFailed(event) => {
-            let reason = one_line(&event.reason);
-            match event.terminal {
-                Some(true) => (
-                    event.delivery_id,
-                    DeliveryState::Failed,
-                    format!("failed: {reason}"),
-                ),
+            let why = one_line(&event.reason);
+            let again = event
+                .next_attempt_at
+                .map(|at| format!(", again at {}", clock(at)));
+            let (state, words) = match event.terminal {
+                Some(true) => (DeliveryState::Failed, format!("failed: {why}")),
                 _ => {
-                    let next = event
-                        .next_attempt_at
-                        .map(|at| format!(", again at {}", clock(at)));
-                    let words = format!("an attempt failed: {reason}{}", next.unwrap_or_default());
-                    (event.delivery_id, DeliveryState::Pending, words)
+                    let words = format!("an attempt failed: {why}{}", again.unwrap_or_default());
+                    (DeliveryState::Pending, words)
                 }
-            }
+            };
+            (event.delivery_id, state, words, Some(event.reason.clone()))
         }
         RelayEvent::DeliveryCancelled(event) => {
-            let reason = event.reason.as_deref().map(one_line).unwrap_or_default();
-            let words = format!("cancelled {reason}").trim_end().to_owned();
-            (event.delivery_id, DeliveryState::Cancelled, words)
+            let words = format!("cancelled {}", said(event.reason.as_ref()));
+            let reason = event.reason.clone();
+            (event.delivery_id, DeliveryState::Cancelled, words, reason)
         }
         _ => return None,
+    };
+    Some(News {
+        id,
+        state,
+        words: words.trim_end().to_owned(),
+        reason,
     })
 }

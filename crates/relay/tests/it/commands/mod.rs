@@ -1,0 +1,15 @@
+//! Every command on its real output, against a real server.
+
+mod administration;
+mod agents;
+mod audit;
+mod backups;
+mod channels;
+mod deliveries;
+mod errors;
+mod listening;
+mod messages;
+mod sending;
+mod sessions;
+mod shell;
+mod starting;
