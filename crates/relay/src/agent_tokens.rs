@@ -66,7 +66,10 @@ impl AgentTokens {
         for entry in entries.with_context(folder)? {
             let path = entry.with_context(folder)?.path();
             // A write that did not get far leaves another kind of file.
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
                 all.extend(read(&path)?);
             }
         }

@@ -32,8 +32,7 @@ impl DataDirectory {
 
     /// The directory as a shell takes it, from wherever it is started.
     pub(crate) fn in_shell(&self) -> String {
-        let path = std::path::absolute(&self.0).unwrap_or_else(|_| self.0.clone());
-        quoted(&path.display().to_string())
+        path_in_shell(&self.0)
     }
 
     /// Whether it is the one that is used when none is asked for.
@@ -77,6 +76,12 @@ impl DataDirectory {
     pub(crate) fn agents(&self) -> PathBuf {
         self.0.join("agents")
     }
+}
+
+/// A path as a shell takes it, from wherever it is started.
+pub(crate) fn path_in_shell(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&path.display().to_string())
 }
 
 /// A word as a shell takes it.

@@ -107,7 +107,9 @@ impl Player {
         let session = callback(&self.client, self.script.clone(), self.tell.clone());
         let session = session.with_capabilities(self.part.capabilities());
         let mut attaching = self.client.attach(session);
-        attaching = attaching.harness(self.part.harness).status(self.part.status);
+        attaching = attaching
+            .harness(self.part.harness)
+            .status(self.part.status);
         if let Some(token) = resume_token {
             attaching = attaching.resume(token);
         }
@@ -185,7 +187,10 @@ fn callback(
     tell: mpsc::UnboundedSender<Surfaced>,
 ) -> CallbackSession {
     CallbackSession::new(client.identity().clone(), move |_, context| {
-        let next = script.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let next = script
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
         let _ = tell.send(Surfaced {
             delivery: context.id,
             at: Instant::now(),

@@ -14,16 +14,27 @@ use crate::failure::{Exit, Failure, Outcome};
 pub(crate) enum Step {
     Accepted,
     Delivered,
-    Deferred { until: Timestamp, reason: String },
-    AttemptFailed { reason: String, again_at: Option<Timestamp> },
-    Failed { reason: String },
+    Deferred {
+        until: Timestamp,
+        reason: String,
+    },
+    AttemptFailed {
+        reason: String,
+        again_at: Option<Timestamp>,
+    },
+    Failed {
+        reason: String,
+    },
     Cancelled,
 }
 
 impl Step {
     /// Whether nothing follows.
     pub(crate) const fn is_end(&self) -> bool {
-        matches!(self, Self::Delivered | Self::Failed { .. } | Self::Cancelled)
+        matches!(
+            self,
+            Self::Delivered | Self::Failed { .. } | Self::Cancelled
+        )
     }
 }
 
@@ -66,7 +77,11 @@ impl DeliveryWatch {
         };
         let known = steps.wait_for(|steps| find(steps).is_some()).await;
         known.ok().and_then(|steps| find(&steps)).ok_or_else(|| {
-            Failure::new(Exit::Failed, "failed", "the server ended the stream of events")
+            Failure::new(
+                Exit::Failed,
+                "failed",
+                "the server ended the stream of events",
+            )
         })
     }
 }
@@ -96,5 +111,11 @@ fn noted(logged: &LoggedEvent) -> Option<(DeliveryId, Noted)> {
         RelayEvent::DeliveryCancelled(event) => (event.delivery_id, Step::Cancelled),
         _ => return None,
     };
-    Some((id, Noted { step, at: logged.at }))
+    Some((
+        id,
+        Noted {
+            step,
+            at: logged.at,
+        },
+    ))
 }

@@ -11,6 +11,7 @@ use self::cast::Cast;
 use self::narrator::{Narrator, Pace, Told};
 use self::play::Play;
 use crate::contact::{Actor, Contact, GlobalArguments};
+use crate::data::path_in_shell;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::stop_signal::StopSignal;
@@ -38,7 +39,11 @@ pub(crate) struct DemoArguments {
     fast: bool,
 }
 
-pub(crate) fn run(arguments: &DemoArguments, globals: &GlobalArguments, output: &Output) -> Outcome {
+pub(crate) fn run(
+    arguments: &DemoArguments,
+    globals: &GlobalArguments,
+    output: &Output,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
@@ -47,11 +52,7 @@ pub(crate) fn run(arguments: &DemoArguments, globals: &GlobalArguments, output: 
     runtime.block_on(perform(arguments, globals, output))
 }
 
-async fn perform(
-    arguments: &DemoArguments,
-    globals: &GlobalArguments,
-    output: &Output,
-) -> Outcome {
+async fn perform(arguments: &DemoArguments, globals: &GlobalArguments, output: &Output) -> Outcome {
     let stop = StopSignal::listen()?;
     // Outside of what may be broken off, so that it can be cleared away then, too.
     let mut stage = match arguments.here {
@@ -69,7 +70,10 @@ async fn perform(
     };
     let left = stage.clear().await;
     if let Some(first) = left.first() {
-        output.note(&format!("{} could not be released: relay agent release {first}", left.join(", ")));
+        output.note(&format!(
+            "{} could not be released: relay agent release {first}",
+            left.join(", ")
+        ));
     }
     played
 }
@@ -104,8 +108,10 @@ async fn introduce(stage: &Stage, narrator: &Narrator<'_>) -> Outcome {
             narrator
                 .say("This server is only for the demo: its data is gone when it ends.")
                 .await?;
-            let watch = format!("relay listen --data {}", data.display());
-            narrator.hint("Watch every event in another terminal:", &watch).await
+            let watch = format!("relay listen --data {}", path_in_shell(data));
+            narrator
+                .hint("Watch every event in another terminal:", &watch)
+                .await
         }
         None => {
             narrator

@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use crate::failure::Outcome;
 use crate::output::{Output, Style, safe};
-use crate::words;
 
 /// How long a line is left alone before the next one.
-const BEAT: Duration = Duration::from_millis(1_300);
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The longest name of an agent.
+const NAMES: usize = "@demo-reviewer".len();
 
 /// How much time readers get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,11 @@ pub(super) enum Pace {
 
 /// A step of the demo.
 #[derive(Debug, Serialize)]
-#[serde(tag = "step", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "step",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub(super) enum Told<'a> {
     Begin {
         url: &'a str,
@@ -55,6 +61,8 @@ pub(super) enum Told<'a> {
     /// Something happened to a delivery.
     Happened {
         delivery_id: DeliveryId,
+        /// Where it stands now.
+        state: DeliveryState,
         text: &'a str,
     },
     /// How a delivery ended, explained by the server.
@@ -119,10 +127,21 @@ impl<'a> Narrator<'a> {
     }
 }
 
+/// Words in the colour of a state.
+fn colored(style: &Style, state: DeliveryState, text: &str) -> String {
+    match state {
+        DeliveryState::Delivered => style.good(text),
+        DeliveryState::Failed | DeliveryState::Cancelled => style.bad(text),
+        _ => style.open(text),
+    }
+}
+
 fn words(style: &Style, told: &Told<'_>) -> String {
     match told {
         Told::Begin { url, .. } => style.strong(&format!("A server runs at {url}")),
-        Told::Agent { agent, text, .. } => format!("  {}  {text}", style.strong(agent)),
+        Told::Agent { agent, text, .. } => {
+            format!("  {}  {text}", style.strong(&format!("{agent:NAMES$}")))
+        }
         Told::Scene { number, title } => style.strong(&format!("\n{number}  {title}")),
         Told::Say { text } => (*text).to_owned(),
         Told::Sent {
@@ -136,7 +155,7 @@ fn words(style: &Style, told: &Told<'_>) -> String {
             let way = style.strong(&format!("{from} -> {to}"));
             format!("   {way} {} \"{text}\"", style.faint(&format!("({mode})")))
         }
-        Told::Happened { text, .. } => format!("   {} {text}", style.faint("..")),
+        Told::Happened { state, text, .. } => format!("   * {}", colored(style, *state, text)),
         Told::Delivery {
             number,
             from,
@@ -146,8 +165,11 @@ fn words(style: &Style, told: &Told<'_>) -> String {
             ..
         } => {
             let title = style.strong(&format!("{number}  {from} -> {to}"));
-            let story: Vec<String> = safe(story).lines().map(|line| format!("   {line}")).collect();
-            let state = words::colored(style, *state);
+            let story: Vec<String> = safe(story)
+                .lines()
+                .map(|line| format!("   {line}"))
+                .collect();
+            let state = colored(style, *state, state.as_str());
             format!("\n{title}  {state}\n{}", story.join("\n"))
         }
         Told::End { delivered, failed } => format!(

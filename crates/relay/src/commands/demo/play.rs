@@ -109,14 +109,23 @@ impl<'a> Play<'a> {
     pub(super) async fn waits(&self, sent: &Sent, why: &str) -> Outcome {
         let delivery = self.relay.delivery(sent.delivery).await?;
         if delivery.state != DeliveryState::Pending {
-            return Err(unplanned(&format!("{} does not wait: {}", sent.delivery, delivery.state)));
+            return Err(unplanned(&format!(
+                "{} does not wait: {}",
+                sent.delivery, delivery.state
+            )));
         }
-        self.happened(sent, &format!("pending: {why}")).await
+        let text = format!("pending: {why}");
+        self.happened(sent, DeliveryState::Pending, &text).await
     }
 
-    pub(super) async fn happened(&self, sent: &Sent, text: &str) -> Outcome {
-        let delivery_id = sent.delivery;
-        self.narrator.tell(&Told::Happened { delivery_id, text }).await
+    /// Says what became of it by now.
+    pub(super) async fn happened(&self, sent: &Sent, state: DeliveryState, text: &str) -> Outcome {
+        let told = Told::Happened {
+            delivery_id: sent.delivery,
+            state,
+            text,
+        };
+        self.narrator.tell(&told).await
     }
 
     /// Waits for a step of a delivery.
@@ -137,7 +146,8 @@ impl<'a> Play<'a> {
         let took = span(noted.at.as_millis() - sent.at.as_millis());
         match noted.step {
             Step::Delivered => {
-                self.happened(sent, &format!("delivered after {took}: {why}")).await
+                let text = format!("delivered after {took}: {why}");
+                self.happened(sent, DeliveryState::Delivered, &text).await
             }
             step => Err(unplanned(&format!("expected a delivery, found {step:?}"))),
         }
@@ -146,7 +156,9 @@ impl<'a> Play<'a> {
     /// Ends with what the server tells about each delivery.
     pub(super) async fn explain(&self) -> Outcome {
         self.narrator
-            .say("\nWhat became of each delivery, as `relay delivery show ID` tells it at any time:")
+            .say(
+                "\nWhat became of each delivery, as `relay delivery show ID` tells it at any time:",
+            )
             .await?;
         let (mut delivered, mut failed) = (0, 0);
         for (index, sent) in self.sent.iter().enumerate() {
@@ -169,7 +181,9 @@ impl<'a> Play<'a> {
             self.narrator.tell(&told).await?;
         }
         self.narrator.tell(&Told::End { delivered, failed }).await?;
-        self.narrator.hint("Now with agents of your own:", "relay up").await
+        self.narrator
+            .hint("Now with agents of your own:", "relay up")
+            .await
     }
 }
 

@@ -13,7 +13,8 @@ use crate::words::counted;
 const TOLD: usize = 3;
 
 /// What helps against damage.
-const RESTORE: &str = "stop the server, keep a copy of the directory, and restore a backup: relay restore --help";
+const RESTORE: &str =
+    "stop the server, keep a copy of the directory, and restore a backup: relay restore --help";
 
 pub(super) fn look(data: &DataDirectory, deep: bool, report: &mut Report<'_>) -> Outcome {
     let layer = Layer::Store;
@@ -57,8 +58,8 @@ fn judge_integrity(faults: &[String]) -> Finding {
 
 /// Every link of the log's chain, as `relay audit verify` does it.
 fn chain(data: &DataDirectory) -> Finding {
-    let verified = audit::open(data)
-        .and_then(|(database, workspace)| Ok(database.verify(workspace)?));
+    let verified =
+        audit::open(data).and_then(|(database, workspace)| Ok(database.verify(workspace)?));
     match verified {
         Ok(report) if report.is_intact() => Finding::ok(format!(
             "{} in {}, nothing changed or missing",

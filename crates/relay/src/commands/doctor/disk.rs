@@ -26,17 +26,18 @@ const WRITES: usize = 25;
 const LONGEST: Duration = Duration::from_secs(1);
 
 pub(super) fn look(data: &DataDirectory, report: &mut Report<'_>) -> Outcome {
-    let path = data.path();
-    if !path.is_dir() {
-        return report.skip("disk", Layer::Disk, "there is no data directory yet");
-    }
-    report.check("disk space", Layer::Disk, || match platform::free_bytes(path) {
-        Ok(Some(free)) => room(free),
-        Ok(None) => Finding::skipped("this system does not tell"),
-        Err(error) => Finding::failed(
-            format!("the disk can't be asked: {error}"),
-            "see whether it is mounted",
-        ),
+    let Some(path) = nearest_directory(data.path()) else {
+        return report.skip("disk", Layer::Disk, "there is no directory to look at");
+    };
+    report.check("disk space", Layer::Disk, || {
+        match platform::free_bytes(path) {
+            Ok(Some(free)) => room(free),
+            Ok(None) => Finding::skipped("this system does not tell"),
+            Err(error) => Finding::failed(
+                format!("the disk can't be asked: {error}"),
+                "see whether it is mounted",
+            ),
+        }
     })?;
     report.check("fsync", Layer::Disk, || match synced_writes(path) {
         Ok(writes) => durability(writes),
@@ -47,12 +48,20 @@ pub(super) fn look(data: &DataDirectory, report: &mut Report<'_>) -> Outcome {
     })
 }
 
+/// The directory itself or, before it is made, where it will be.
+fn nearest_directory(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.is_dir())
+}
+
 fn room(free: u64) -> Finding {
     let detail = format!("{} free", size(free));
     if free < NO_ROOM {
         Finding::failed(detail, "make room: sends are refused when the disk is full")
     } else if free < LITTLE_ROOM {
-        Finding::warning(detail, "make room soon: sends are refused when the disk is full")
+        Finding::warning(
+            detail,
+            "make room soon: sends are refused when the disk is full",
+        )
     } else {
         Finding::ok(detail)
     }
@@ -127,10 +136,16 @@ mod tests {
             let writes = micros.iter().map(|micros| Duration::from_micros(*micros));
             durability(writes.collect())
         };
-        assert_eq!(of(&[900, 5, 700]), Finding::ok("a synced write takes 700 µs"));
+        assert_eq!(
+            of(&[900, 5, 700]),
+            Finding::ok("a synced write takes 700 µs")
+        );
         let fast = of(&[5, 6, 900]);
         assert_eq!(fast.verdict, Verdict::Warning);
-        assert!(fast.detail.ends_with("6 µs: not durable here, no disk is so fast"));
+        assert!(
+            fast.detail
+                .ends_with("6 µs: not durable here, no disk is so fast")
+        );
         assert_eq!(of(&[60_000]).verdict, Verdict::Warning);
         assert_eq!(of(&[]).verdict, Verdict::Skipped);
     }

@@ -8,7 +8,7 @@ use super::report::Report;
 use crate::commands::serve::{self, StartArguments};
 use crate::config::Layers;
 use crate::credentials::Credentials;
-use crate::data::DataDirectory;
+use crate::data::{DataDirectory, path_in_shell};
 use crate::failure::Outcome;
 use crate::platform;
 use crate::words::counted;
@@ -19,7 +19,9 @@ pub(super) fn look(data: &DataDirectory, report: &mut Report<'_>) -> Outcome {
     if !data.path().is_dir() {
         return Ok(());
     }
-    report.check("credentials.json", layer, || credentials(&data.credentials()))?;
+    report.check("credentials.json", layer, || {
+        credentials(&data.credentials())
+    })?;
     report.check("database files", layer, || database(&data.database()))?;
     report.check("agent tokens", layer, || agent_tokens(&data.agents()))?;
     report.check("settings", layer, || settings(data))
@@ -44,7 +46,7 @@ fn directory(path: &Path) -> Finding {
     match open_to_others(path) {
         Some(mode) => Finding::warning(
             format!("{shown} can be looked into by others (mode {mode:03o})"),
-            format!("chmod 700 {shown}"),
+            format!("chmod 700 {}", path_in_shell(path)),
         ),
         None => Finding::ok("there, for you only"),
     }
@@ -87,7 +89,7 @@ fn agent_tokens(folder: &Path) -> Finding {
         }),
         Err(error) => Finding::failed(
             format!("{} can't be read: {error}", folder.display()),
-            format!("see that you own it: ls -ld {}", folder.display()),
+            format!("see that you own it: ls -ld {}", path_in_shell(folder)),
         ),
     }
 }
@@ -129,9 +131,12 @@ fn closed(files: &[PathBuf]) -> Option<Finding> {
         1 => String::new(),
         all => format!(" and {}", counted(all as u64 - 1, "other", "others")),
     };
-    let paths: Vec<String> = open.iter().map(|(path, _)| path.display().to_string()).collect();
+    let paths: Vec<String> = open.iter().map(|(path, _)| path_in_shell(path)).collect();
     Some(Finding::failed(
-        format!("others can read {} (mode {mode:03o}){more}", first.display()),
+        format!(
+            "others can read {} (mode {mode:03o}){more}",
+            first.display()
+        ),
         format!("chmod 600 {}", paths.join(" ")),
     ))
 }
@@ -159,7 +164,7 @@ pub(super) fn size(bytes: u64) -> String {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::commands::doctor::finding::Verdict;
@@ -177,7 +182,10 @@ mod tests {
         let open = directory(place.path());
         assert_eq!(open.verdict, Verdict::Warning);
         assert!(open.next.unwrap().starts_with("chmod 700 "));
-        assert_eq!(directory(&place.path().join("no")).verdict, Verdict::Skipped);
+        assert_eq!(
+            directory(&place.path().join("no")).verdict,
+            Verdict::Skipped
+        );
         let file = place.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert_eq!(directory(&file).verdict, Verdict::Failed);
@@ -189,7 +197,11 @@ mod tests {
         let path = place.path().join("credentials.json");
         assert_eq!(credentials(&path).verdict, Verdict::Skipped);
         std::fs::write(&path, "{}").unwrap();
-        assert!(credentials(&path).detail.contains("is not what Relay wrote"));
+        assert!(
+            credentials(&path)
+                .detail
+                .contains("is not what Relay wrote")
+        );
         let id = "01a1e393-8365-7f6e-b943-f323fd1cc0c8";
         let text = format!(
             r#"{{"url":"http://[::1]:1","adminKey":"ak_","workspaceId":"{id}","workspaceKey":"rk_"}}"#

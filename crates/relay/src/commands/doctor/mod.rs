@@ -102,7 +102,9 @@ async fn look(
     match server {
         Server::Running { url, key } => *stage = Some(Stage::on(&url, &key)?),
         Server::None => {
-            report.remark("No server runs here: the round trip takes place on one in a temporary directory.")?;
+            report.remark(
+                "No server answers: the round trip takes place on one in a temporary directory.",
+            )?;
             *stage = own_stage(report).await?;
         }
         Server::Closed => {}
@@ -121,7 +123,12 @@ async fn own_stage(report: &mut Report<'_>) -> Outcome<Option<Stage>> {
     let begun = report.begin();
     match Stage::own("doctor").await {
         Ok(stage) => {
-            report.add("temporary server", Layer::Process, begun, Finding::ok(stage.url()))?;
+            report.add(
+                "temporary server",
+                Layer::Process,
+                begun,
+                Finding::ok(stage.url()),
+            )?;
             Ok(Some(stage))
         }
         Err(failure) => {

@@ -9,7 +9,9 @@ use crate::platform::{self, FileLimit};
 const FEW_FILES: u64 = 4_096;
 
 pub(super) fn look(report: &mut Report<'_>) -> Outcome {
-    report.check("open files", Layer::Process, || open_files(platform::file_limit()))
+    report.check("open files", Layer::Process, || {
+        open_files(platform::file_limit())
+    })
 }
 
 /// A server takes as many as it may; each agent that is connected needs one.

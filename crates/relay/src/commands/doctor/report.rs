@@ -59,7 +59,11 @@ impl<'a> Report<'a> {
 
     /// Says what is looked at.
     pub(super) fn heading(&self, data: &DataDirectory) -> Outcome {
-        let title = format!("relay {} looks at {}", env!("CARGO_PKG_VERSION"), data.path().display());
+        let title = format!(
+            "relay {} looks at {}",
+            env!("CARGO_PKG_VERSION"),
+            data.path().display()
+        );
         self.remark(&self.output.style().strong(&title))
     }
 
@@ -123,25 +127,33 @@ impl<'a> Report<'a> {
         self.add("clearing up", Layer::Session, self.begin(), finding)
     }
 
-    /// The verdict about everything.
+    /// Shows the whole, and judges it.
     pub(super) fn finish(&self) -> Outcome {
         let took = self.begun.elapsed();
-        let failed: Vec<&Check> = self.with(Verdict::Failed).collect();
+        let verdict = self.verdict();
         if self.output.is_json() {
             self.output.json_line(&Whole {
-                ok: failed.is_empty(),
+                ok: verdict.is_ok(),
                 took_ms: tenths(took),
                 checks: &self.checks,
             })?;
+        } else if verdict.is_ok() {
+            self.all_is_well(took)?;
         }
+        verdict
+    }
+
+    /// Which layers broke, and what to do first.
+    fn verdict(&self) -> Outcome {
+        let failed: Vec<&Check> = self.with(Verdict::Failed).collect();
         let Some(first) = failed.first() else {
-            return self.all_is_well(took);
+            return Ok(());
         };
         let message = format!(
-            "{} of {} failed; the layer that broke is {}: {}",
+            "{} of {} failed; {}: {}",
             failed.len(),
             counted(self.checks.len() as u64, "check", "checks"),
-            first.layer.word(),
+            layers_that_broke(&failed),
             first.detail
         );
         let failure = Failure::new(Exit::Failed, "unwell", message);
@@ -152,7 +164,9 @@ impl<'a> Report<'a> {
     }
 
     fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(move |check| check.outcome == verdict)
+        self.checks
+            .iter()
+            .filter(move |check| check.outcome == verdict)
     }
 
     fn all_is_well(&self, took: Duration) -> Outcome {
@@ -168,6 +182,21 @@ impl<'a> Report<'a> {
             )),
         };
         self.remark(&text)
+    }
+}
+
+/// The layers of what failed, each once, from the bottom up.
+fn layers_that_broke(failed: &[&Check]) -> String {
+    let mut layers: Vec<&str> = Vec::new();
+    for check in failed {
+        let layer = check.layer.word();
+        if !layers.contains(&layer) {
+            layers.push(layer);
+        }
+    }
+    match layers.as_slice() {
+        [one] => format!("the layer that broke is {one}"),
+        several => format!("the layers that broke are {}", several.join(", ")),
     }
 }
 
@@ -200,19 +229,26 @@ mod tests {
     use crate::output::ColorChoice;
 
     #[test]
-    fn one_failure_names_the_lowest_layer_that_broke_and_what_to_do() {
+    fn a_failure_names_the_layers_that_broke_and_what_to_do_first() {
         let output = Output::new(true, ColorChoice::Never);
         let mut report = Report::new(&output);
         let finding = |next| Finding::failed("it broke", next);
-        report.check("a", Layer::Files, || Finding::ok("fine")).unwrap();
-        assert!(report.finish().is_ok());
-        report.check("b", Layer::Disk, || finding("make room")).unwrap();
-        report.check("c", Layer::Delivery, || finding("wait")).unwrap();
-        let failure = report.finish().unwrap_err();
+        report
+            .check("a", Layer::Files, || Finding::ok("fine"))
+            .unwrap();
+        assert!(report.verdict().is_ok());
+        report
+            .check("b", Layer::Disk, || finding("make room"))
+            .unwrap();
+        report
+            .check("c", Layer::Delivery, || finding("wait"))
+            .unwrap();
+        let failure = report.verdict().unwrap_err();
         assert_eq!(
             failure.message(),
-            "2 of 3 checks failed; the layer that broke is disk: it broke"
+            "2 of 3 checks failed; the layers that broke are disk, delivery: it broke"
         );
+        assert_eq!(failure.advice(), Some("make room"));
         assert_eq!(failure.exit(), Exit::Failed);
     }
 

@@ -2,9 +2,10 @@
 //!
 //! What waits for a boundary is looked at before that is opened, so that a message that came too early is found, too.
 
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use relay_protocol::delivery::{DOOR, DeliveryMode, DeliveryState, MessageReceipt};
+use relay_protocol::delivery::{DeliveryMode, DeliveryState};
 use relay_protocol::delivery_record::Delivery;
 use relay_protocol::ids::DeliveryId;
 use relay_sdk::{AgentStatus, BoundaryKind, FlushInput, Relay};
@@ -19,10 +20,16 @@ use crate::output::one_line;
 use crate::throwaway::{DeliveryWatch, Part, Player, Stage, Step, Surfaced};
 
 /// How long a message may take to reach a session that it waits for no longer.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A boundary is a moment: it is said again until what waits for it has come.
 const SAY_AGAIN: Duration = Duration::from_millis(200);
+
+/// What to look at when no session can be had.
+const NO_SESSIONS: &str = "see in the server's log whether it refuses sockets; server.connections limits how many it takes";
+
+/// What can't happen.
+const REPORT: &str = "that is a bug of Relay; please report it with this output";
 
 const PART: Part = Part {
     harness: "relay-doctor",
@@ -43,7 +50,19 @@ struct Pair {
 struct Trip {
     surfaced_after: Duration,
     settled_after: Duration,
-    receipt: String,
+    receipt: &'static str,
+}
+
+impl fmt::Display for Trip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            surfaced_after,
+            settled_after,
+            receipt,
+        } = self;
+        let (surfaced, settled) = (millis(*surfaced_after), millis(*settled_after));
+        write!(f, "surfaced {surfaced}, receipt {receipt} {settled}")
+    }
 }
 
 pub(super) async fn look(stage: &mut Stage, report: &mut Report<'_>) -> Outcome {
@@ -51,13 +70,17 @@ pub(super) async fn look(stage: &mut Stage, report: &mut Report<'_>) -> Outcome 
     let mut pair = match within("the sessions", begin(stage)).await {
         Ok(pair) => pair,
         Err(failure) => {
-            let next = failure.advice().unwrap_or("look at the server's log");
+            let next = failure.advice().unwrap_or(NO_SESSIONS);
             let finding = Finding::failed(failure.message(), next);
             report.add("two sessions", Layer::Session, begun, finding)?;
             return report.skip("round trip", Layer::Delivery, "it needs two sessions");
         }
     };
-    let names = format!("{} and {} are attached", pair.one.handle(), pair.other.handle());
+    let names = format!(
+        "{} and {} are attached",
+        pair.one.handle(),
+        pair.other.handle()
+    );
     report.add("two sessions", Layer::Session, begun, Finding::ok(names))?;
     compare_clocks(&mut pair, report).await?;
     for mode in DeliveryMode::ALL {
@@ -116,15 +139,7 @@ async fn both_ways(pair: &mut Pair, mode: DeliveryMode) -> Finding {
         Ok(trip) => trip,
         Err(finding) => return finding,
     };
-    let times = |time: fn(&Trip) -> Duration| {
-        format!("{} there, {} back", millis(time(&there)), millis(time(&back)))
-    };
-    Finding::ok(format!(
-        "surfaced after {}; receipt {} after {}",
-        times(|trip| trip.surfaced_after),
-        back.receipt,
-        times(|trip| trip.settled_after),
-    ))
+    Finding::ok(format!("there: {there}; back: {back}"))
 }
 
 /// Sends a message and follows it to its end.
@@ -137,30 +152,47 @@ async fn trip(
 ) -> Result<Trip, Finding> {
     let way = format!("{} to {}", from.handle(), to.handle());
     let failed = |failure: Failure| {
-        Finding::failed(format!("{way}: {}", failure.message()), "look at the server's log")
+        Finding::failed(
+            format!("{way}: {}", failure.message()),
+            "look at the server's log",
+        )
     };
     if mode == DeliveryMode::OnIdle {
-        to.become_status(AgentStatus::Active).await.map_err(failed)?;
+        to.become_status(AgentStatus::Active)
+            .await
+            .map_err(failed)?;
     }
     let begun = Instant::now();
-    let sent = from.client.send_message(to.handle(), "Are you there?").mode(mode).await;
+    let sent = from
+        .client
+        .send_message(to.handle(), "Are you there?")
+        .mode(mode)
+        .await;
     let sent = sent.map_err(|error| failed(error.into()))?;
     let Some(delivery) = sent.deliveries.first() else {
         return Err(failed(unexpected("the send made no delivery")));
     };
     let id = delivery.delivery_id;
-    if mode != DeliveryMode::Immediate {
-        let waiting = relay.delivery(id).await.map_err(|error| failed(error.into()))?;
-        judge_waiting(&waiting)?;
+    if mode != DeliveryMode::Immediate || delivery.state != DeliveryState::Pending {
+        let waiting = relay
+            .delivery(id)
+            .await
+            .map_err(|error| failed(error.into()))?;
+        judge_waiting(&waiting, mode)?;
     }
     let opened = match mode {
         DeliveryMode::Immediate => begun,
         _ => Instant::now(),
     };
-    let surfaced = open(relay, to, mode, id).await;
-    let ended = within("its end", watch.until(id, Step::is_end)).await;
+    let (surfaced, ended) = tokio::join!(
+        open(relay, to, mode, id),
+        within("its end", watch.until(id, Step::is_end))
+    );
     let settled_after = opened.elapsed();
-    let known = relay.delivery(id).await.map_err(|error| failed(error.into()))?;
+    let known = relay
+        .delivery(id)
+        .await
+        .map_err(|error| failed(error.into()))?;
     let receipt = judge_end(&known, mode)?;
     let (surfaced, _) = (surfaced.map_err(failed)?, ended.map_err(failed)?);
     Ok(Trip {
@@ -230,23 +262,27 @@ fn unexpected(message: &str) -> Failure {
 }
 
 /// A message that waits for a boundary has not been shown yet.
-fn judge_waiting(delivery: &Delivery) -> Result<(), Finding> {
+fn judge_waiting(delivery: &Delivery, mode: DeliveryMode) -> Result<(), Finding> {
     match delivery.state {
+        DeliveryState::Deferred | DeliveryState::Failed => judge_end(delivery, mode).map(drop),
         DeliveryState::Delivered | DeliveryState::Accepted => Err(Finding::failed(
-            format!("it was surfaced before its boundary came: {}", told(delivery)),
-            "that is a bug of Relay; please report it with the output of `relay delivery show`",
+            format!(
+                "it was surfaced before its boundary came: {}",
+                told(delivery)
+            ),
+            REPORT,
         )),
         _ => Ok(()),
     }
 }
 
 /// It was delivered, in the mode that was asked for; by which receipt.
-fn judge_end(delivery: &Delivery, mode: DeliveryMode) -> Result<String, Finding> {
+fn judge_end(delivery: &Delivery, mode: DeliveryMode) -> Result<&'static str, Finding> {
     match delivery.state {
-        DeliveryState::Delivered if delivery.mode == Some(mode) => Ok(receipt(delivery)),
+        DeliveryState::Delivered if delivery.mode == Some(mode) => receipt(delivery),
         DeliveryState::Delivered => Err(Finding::failed(
             format!("it was not surfaced as {mode}: {}", told(delivery)),
-            "that is a bug of Relay; please report it with the output of `relay delivery show`",
+            REPORT,
         )),
         DeliveryState::Deferred => Err(Finding::warning(
             format!("it is held back: {}", told(delivery)),
@@ -254,7 +290,10 @@ fn judge_end(delivery: &Delivery, mode: DeliveryMode) -> Result<String, Finding>
         )),
         state => Err(Finding::failed(
             format!("it is {state}: {}", told(delivery)),
-            format!("relay delivery show {} tells the whole story", delivery.delivery_id),
+            format!(
+                "relay delivery show {} tells the whole story",
+                delivery.delivery_id
+            ),
         )),
     }
 }
@@ -267,16 +306,11 @@ fn told(delivery: &Delivery) -> String {
     one_line(&last.join("; "))
 }
 
-fn receipt(delivery: &Delivery) -> String {
+/// What the session said in the end.
+fn receipt(delivery: &Delivery) -> Result<&'static str, Finding> {
     let receipts = delivery.receipts.as_deref().unwrap_or_default();
-    let door = receipts.iter().rev().find_map(|stored| match &stored.receipt {
-        MessageReceipt::Delivered(receipt) => receipt.metadata.as_ref()?.get(DOOR)?.as_str(),
-        _ => None,
-    });
-    match door {
-        Some(door) => format!("delivered (door {})", one_line(door)),
-        None => "delivered".to_owned(),
-    }
+    let last = receipts.last().map(|stored| stored.receipt.tag());
+    last.ok_or_else(|| Finding::failed("it is delivered without a receipt", REPORT))
 }
 
 #[cfg(test)]
@@ -288,7 +322,8 @@ mod tests {
 
     fn delivery(state: &str, mode: &str) -> Delivery {
         let id = "01a1e393-8365-7f6e-b943-f323fd1cc0c8";
-        let receipt = json!({"status": "delivered", "deliveryId": id, "metadata": {"door": "callback"}});
+        let receipt =
+            json!({"status": "delivered", "deliveryId": id, "metadata": {"door": "callback"}});
         serde_json::from_value(json!({
             "deliveryId": id, "messageId": id, "agent": "doctor-b", "state": state, "reason": "dm",
             "priority": "normal", "allowDowngrade": false, "mode": mode, "attempt": 1, "generation": 0,
@@ -301,7 +336,7 @@ mod tests {
     #[test]
     fn it_must_be_delivered_in_the_mode_that_was_asked_for() {
         let judge = |state, mode| judge_end(&delivery(state, mode), DeliveryMode::OnIdle);
-        assert_eq!(judge("delivered", "on-idle").unwrap(), "delivered (door callback)");
+        assert_eq!(judge("delivered", "on-idle").unwrap(), "delivered");
         let verdict = |state, mode| judge(state, mode).unwrap_err().verdict;
         assert_eq!(verdict("delivered", "immediate"), Verdict::Failed);
         assert_eq!(verdict("pending", "on-idle"), Verdict::Failed);
@@ -312,7 +347,10 @@ mod tests {
 
     #[test]
     fn it_must_not_be_surfaced_too_early() {
-        assert!(judge_waiting(&delivery("pending", "manual")).is_ok());
-        assert!(judge_waiting(&delivery("delivered", "manual")).is_err());
+        let judge = |state| judge_waiting(&delivery(state, "manual"), DeliveryMode::Manual);
+        assert!(judge("pending").is_ok());
+        assert_eq!(judge("delivered").unwrap_err().verdict, Verdict::Failed);
+        // Nor is anything waited for that can't come.
+        assert_eq!(judge("deferred").unwrap_err().verdict, Verdict::Warning);
     }
 }

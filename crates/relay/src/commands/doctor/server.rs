@@ -43,7 +43,9 @@ pub(super) async fn look(
             return Ok(Server::None);
         }
         Err(failure) => {
-            report.check("server", Layer::Credentials, || of(&failure, "relay up --help"))?;
+            report.check("server", Layer::Credentials, || {
+                of(&failure, "relay up --help")
+            })?;
             return Ok(Server::None);
         }
     };
@@ -91,7 +93,10 @@ async fn answers(
         Err(error) => error,
     };
     let is_silent = matches!(error, Error::Unreachable(_));
-    let is_other = matches!(error, Error::Problem(_) | Error::Unreadable(_) | Error::Broken(_));
+    let is_other = matches!(
+        error,
+        Error::Problem(_) | Error::Unreadable(_) | Error::Broken(_)
+    );
     let failure = contact.explain(error.into());
     let writer = match contact.is_of_data() {
         true => Beside::writer_of(&data.database()).ok().flatten(),
@@ -101,7 +106,10 @@ async fn answers(
         _ if is_other => (Layer::Network, stranger(contact.url(), &failure)),
         Some(process) => (Layer::Network, deaf(&process, contact.url())),
         None if contact.is_of_data() && is_silent => (Layer::Process, of(&failure, "relay up")),
-        None => (Layer::Network, of(&failure, "see whether the server runs there")),
+        None => (
+            Layer::Network,
+            of(&failure, "see whether the server runs there"),
+        ),
     };
     report.add("server", layer, begun, finding)?;
     Ok(None)
@@ -128,7 +136,10 @@ fn version(server: &Health) -> Finding {
     let (ours, theirs) = (env!("CARGO_PKG_VERSION"), &server.version);
     if server.protocol != PROTOCOL {
         return Finding::failed(
-            format!("this program speaks protocol {PROTOCOL}, the server {}", server.protocol),
+            format!(
+                "this program speaks protocol {PROTOCOL}, the server {}",
+                server.protocol
+            ),
             "use a program and a server of the same version",
         );
     }
@@ -169,11 +180,14 @@ fn judge_credential(me: &Me, expected: Option<WorkspaceId>) -> Finding {
             "the server has another workspace than credentials.json tells of",
             "another server runs at that address; start the one of this data with `relay up`",
         ),
-        (TokenKind::Workspace, Some(workspace)) => {
-            Finding::ok(format!("the key of workspace {:?} is taken", workspace.name))
-        }
+        (TokenKind::Workspace, Some(workspace)) => Finding::ok(format!(
+            "the key of workspace {:?} is taken",
+            workspace.name
+        )),
         (kind, _) => Finding::warning(
-            format!("it is valid, but the round trip needs the workspace key, not a token of kind {kind}"),
+            format!(
+                "it is valid, but the round trip needs the workspace key, not a token of kind {kind}"
+            ),
             "unset RELAY_TOKEN, or set it to the workspace key",
         ),
     }
@@ -212,8 +226,14 @@ mod tests {
     fn another_version_is_told_and_another_protocol_fails() {
         let ours = env!("CARGO_PKG_VERSION");
         assert_eq!(version(&health(ours, PROTOCOL)).verdict, Verdict::Ok);
-        assert_eq!(version(&health("9.9.9", PROTOCOL)).verdict, Verdict::Warning);
-        assert_eq!(version(&health(ours, PROTOCOL + 1)).verdict, Verdict::Failed);
+        assert_eq!(
+            version(&health("9.9.9", PROTOCOL)).verdict,
+            Verdict::Warning
+        );
+        assert_eq!(
+            version(&health(ours, PROTOCOL + 1)).verdict,
+            Verdict::Failed
+        );
     }
 
     #[test]

@@ -46,7 +46,10 @@ fn judge(tried: usize, wrong: &[&str]) -> Finding {
             Finding::ok(format!("{tokens} taken"))
         }
         [first, ..] => Finding::warning(
-            format!("the server does not take the token that is kept for @{}", wrong.join(", @")),
+            format!(
+                "the server does not take the token that is kept for @{}",
+                wrong.join(", @")
+            ),
             format!("relay agent rotate {first} gets a new one"),
         ),
     }

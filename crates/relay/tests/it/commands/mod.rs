@@ -6,6 +6,8 @@ mod audit;
 mod backups;
 mod channels;
 mod deliveries;
+mod demo;
+mod doctor;
 mod errors;
 mod listening;
 mod messages;
