@@ -22,7 +22,7 @@ Examples:
   relay listen '*' --since 0 --json           the whole log, then what comes
   relay listen '{\"or\":[{\"event\":\"dm.received\"},{\"mentions\":\"ada\"}]}'
 
-Each event has a number (`seq`). --since goes on after one: keep the last you have seen, and nothing is missed.
+Each event has a number (`seq`). --since goes on after one: keep the last you have seen, and nothing is missed. \
 It stays until it is stopped, also while the server restarts.";
 
 /// Events that may wait to be printed.
