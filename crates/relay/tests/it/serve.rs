@@ -76,7 +76,6 @@ async fn what_it_keeps_is_for_its_owner_only() {
         "relay.db-wal",
         "relay.db-shm",
         "relay.db.search",
-        "relay.db.search-wal",
     ] {
         assert_eq!(mode(&setup.data().join(name)), 0o600, "{name}");
     }
