@@ -52,7 +52,6 @@ impl DataDirectory {
     /// Sees to it that the database can be read by its owner only, even in a directory that others can look
     /// into; what SQLite puts beside it follows. Says whether there was none yet.
     pub(crate) fn prepare_database(&self) -> Result<bool> {
-        self.prepare_search_index()?;
         let path = self.database();
         match new_private(&path) {
             Ok(_) => Ok(true),
@@ -64,16 +63,6 @@ impl DataDirectory {
             Err(error) => Err(error),
         }
         .with_context(|| format!("the database {} can't be made", path.display()))
-    }
-
-    /// The same for the index beside it, which has the words of all messages.
-    fn prepare_search_index(&self) -> Result<()> {
-        let path = self.path().join("relay.db.search");
-        match new_private(&path) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => only_for_owner(&path),
-            Err(error) => Err(error).with_context(|| format!("{} can't be made", path.display())),
-        }
     }
 
     pub(crate) fn credentials(&self) -> PathBuf {
