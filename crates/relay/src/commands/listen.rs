@@ -67,11 +67,12 @@ pub(crate) async fn run(
         None => follow(&relay, filter).await?,
     };
     output.hint(&format!("listening at {}; Ctrl-C ends it", contact.url()));
+    let mut closed = std::pin::pin!(platform::nobody_reads());
     let mut left = arguments.count.unwrap_or(u64::MAX);
     while left > 0 {
         let event = tokio::select! {
             event = events.recv() => event,
-            () = platform::nobody_reads() => return Err(Failure::nobody_reads()),
+            () = &mut closed => return Err(Failure::nobody_reads()),
         };
         let Some(event) = event else {
             return Err(ended(&relay).await);
