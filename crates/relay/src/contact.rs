@@ -45,7 +45,7 @@ pub(crate) struct GlobalArguments {
     /// Print JSON for programs; errors, too
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
-    /// When to use colour
+    /// When to use colour; by default on a terminal, unless NO_COLOR is set
     #[arg(
         long,
         value_name = "WHEN",
@@ -240,9 +240,13 @@ impl Contact {
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         let url = &self.url;
         if failure.exit() == Exit::ServerAway {
+            let what = match failure.code() {
+                "not_relay" => format!("what answers at {url} is not Relay"),
+                _ => format!("no server answers at {url}"),
+            };
             let why = failure.message().to_owned();
             return failure
-                .saying(format!("no server answers at {url}: {why}"))
+                .saying(format!("{what}: {why}"))
                 .next(self.how_to_start());
         }
         if failure.server_code() != Some(ErrorCode::Unauthorized) {

@@ -109,6 +109,10 @@ impl Failure {
         self.0.exit
     }
 
+    pub(crate) fn code(&self) -> &str {
+        &self.0.code
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
@@ -162,6 +166,7 @@ impl From<Problem> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (exit, code) = match error {
+            _ if error.is_foreign() => (Exit::ServerAway, "not_relay"),
             Error::Problem(problem) => return (*problem).into(),
             Error::Unreachable(_) | Error::Untrusted(_) => (Exit::ServerAway, "server_away"),
             Error::Broken(_) => (Exit::ServerAway, "connection_lost"),

@@ -1,4 +1,4 @@
-//! The words of the wire as values of arguments: what is not one of them is refused with the list.
+//! The words and ids of the wire as values of arguments: what is none of them is refused with what it should be.
 
 use std::str::FromStr;
 
@@ -22,6 +22,12 @@ pub(crate) fn agent_types() -> impl TypedValueParser<Value = AgentType> {
 
 pub(crate) fn grants() -> impl TypedValueParser<Value = ObserverGrant> {
     one_of(ObserverGrant::ALL.iter().map(|grant| grant.as_str()))
+}
+
+/// Reads an id.
+pub(crate) fn id<T: FromStr>(text: &str) -> Result<T, String> {
+    let expected = "expected an id such as 01a1e393-83fa-718d-8000-010000000009";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 fn one_of<T>(words: impl Iterator<Item = &'static str>) -> impl TypedValueParser<Value = T>

@@ -32,7 +32,7 @@ Examples:
   relay audit verify
   relay audit verify --anchor 25:3989fecef0cf79c8…    against a head that was kept elsewhere
 
-Without an anchor this shows damage and clumsy changes; whoever owns the file could rewrite the whole chain. With one
+Without an anchor this shows damage and clumsy changes; whoever owns the file could rewrite the whole chain. With one \
 it shows that, too. Exit code 1: the log is not what was written.")]
     Verify {
         /// A head of before, as SEQ:HASH
@@ -51,8 +51,7 @@ Examples:
     /// Remove the content of events, such as a leaked secret; that they were there stays
     #[command(after_help = "\
 Example:
-  relay search 'sk-live*' --json             find the message
-  relay listen '*' --since 0 --json          find its seq
+  relay audit export | grep sk-live          find the seq of the event
   relay audit erase 118 --reason 'a key was pasted'")]
     Erase {
         /// The numbers of the events

@@ -20,7 +20,7 @@ Examples:
   relay backup ~/backups/relay-$(date +%F)
   relay restore ~/backups/relay-2026-11-16 --data ./copy && relay up --data ./copy --listen 127.0.0.1:0
 
-The new directory has the database, the credentials, the agents' tokens and relay.toml: keep it as safe as the
+The new directory has the database, the credentials, the agents' tokens and relay.toml: keep it as safe as the \
 data itself. A server that runs goes on meanwhile.";
 
 #[derive(Args)]

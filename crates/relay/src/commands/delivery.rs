@@ -23,12 +23,14 @@ pub(crate) enum DeliveryCommand {
     #[command(after_help = "Example:\n  relay delivery show 01a1e393-83fa-728d-8000-01000000000b")]
     Show {
         /// The delivery
+        #[arg(value_parser = literal::id::<DeliveryId>)]
         delivery: DeliveryId,
     },
     /// Try a failed delivery again
     #[command(after_help = "Example:\n  relay delivery retry 01a1e393-83fa-728d-8000-01000000000b")]
     Retry {
         /// The delivery
+        #[arg(value_parser = literal::id::<DeliveryId>)]
         delivery: DeliveryId,
     },
     /// Call a delivery back that was not seen yet
@@ -37,6 +39,7 @@ pub(crate) enum DeliveryCommand {
     )]
     Cancel {
         /// The delivery
+        #[arg(value_parser = literal::id::<DeliveryId>)]
         delivery: DeliveryId,
         /// Why
         #[arg(long)]
@@ -73,7 +76,7 @@ pub(crate) struct FlushArguments {
     #[arg(long, value_parser = literal::modes())]
     mode: Option<DeliveryMode>,
     /// Only this delivery
-    #[arg(long)]
+    #[arg(long, value_parser = literal::id::<DeliveryId>)]
     delivery: Option<DeliveryId>,
 }
 

@@ -22,7 +22,7 @@ Examples:
   relay listen '*' --since 0 --json           the whole log, then what comes
   relay listen '{\"or\":[{\"event\":\"dm.received\"},{\"mentions\":\"ada\"}]}'
 
-Each event has a number (`seq`). --since goes on after one: keep the last you have seen, and nothing is missed.
+Each event has a number (`seq`). --since goes on after one: keep the last you have seen, and nothing is missed. \
 It stays until it is stopped, also while the server restarts.";
 
 /// Events that may wait to be printed.
@@ -67,11 +67,12 @@ pub(crate) async fn run(
         None => follow(&relay, filter).await?,
     };
     output.hint(&format!("listening at {}; Ctrl-C ends it", contact.url()));
+    let mut closed = std::pin::pin!(platform::nobody_reads());
     let mut left = arguments.count.unwrap_or(u64::MAX);
     while left > 0 {
         let event = tokio::select! {
             event = events.recv() => event,
-            () = platform::nobody_reads() => return Err(Failure::nobody_reads()),
+            () = &mut closed => return Err(Failure::nobody_reads()),
         };
         let Some(event) = event else {
             return Err(ended(&relay).await);

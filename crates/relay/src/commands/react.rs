@@ -6,6 +6,7 @@ use relay_protocol::ids::MessageId;
 
 use crate::contact::Contact;
 use crate::failure::Outcome;
+use crate::literal;
 use crate::output::{Output, safe};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -16,6 +17,7 @@ Examples:
 #[derive(Args)]
 pub(crate) struct ReactArguments {
     /// The message
+    #[arg(value_parser = literal::id::<MessageId>)]
     message: MessageId,
     /// The reaction, such as :rocket:
     emoji: String,

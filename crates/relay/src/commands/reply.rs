@@ -6,6 +6,7 @@ use relay_protocol::ids::MessageId;
 use super::send::{self, MessageArguments};
 use crate::contact::Contact;
 use crate::failure::Outcome;
+use crate::literal;
 use crate::output::Output;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -18,7 +19,7 @@ It is followed like a send; `relay inbox` and `relay listen` show the ids of mes
 #[derive(Args)]
 pub(crate) struct ReplyArguments {
     /// The message that is answered
-    #[arg(value_name = "MESSAGE")]
+    #[arg(value_name = "MESSAGE", value_parser = literal::id::<MessageId>)]
     to: MessageId,
     #[command(flatten)]
     message: MessageArguments,

@@ -19,7 +19,7 @@ pub(crate) const EXAMPLES: &str = "\
 Example:
   relay restore ~/backups/relay-2026-11-16 --data ./copy
 
-The data directory must not have a database yet: nothing is overwritten. The backup is checked first: its format, and
+The data directory must not have a database yet: nothing is overwritten. The backup is checked first: its format, and \
 its log against the chain.";
 
 #[derive(Args)]

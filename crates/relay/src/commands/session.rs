@@ -8,6 +8,7 @@ use relay_protocol::status::AgentStatus;
 
 use crate::contact::Contact;
 use crate::failure::Outcome;
+use crate::literal;
 use crate::moment::ago;
 use crate::output::{Output, Style, Table, fields, one_line};
 
@@ -22,6 +23,7 @@ pub(crate) enum SessionCommand {
     #[command(after_help = "Example:\n  relay session show 01a1e393-b029-7db0-bef2-676dc047b5be")]
     Show {
         /// The session
+        #[arg(value_parser = literal::id::<SessionId>)]
         session: SessionId,
     },
     /// End a session
@@ -41,6 +43,7 @@ pub(crate) enum SessionCommand {
     )]
     Fork {
         /// The session
+        #[arg(value_parser = literal::id::<SessionId>)]
         session: SessionId,
         /// A new agent that the fork becomes [default: the same agent]
         #[arg(long, value_name = "AGENT")]
@@ -64,6 +67,7 @@ pub(crate) struct ListArguments {
 #[derive(Args)]
 pub(crate) struct LifecycleArguments {
     /// The session
+    #[arg(value_parser = literal::id::<SessionId>)]
     session: SessionId,
     /// Why
     #[arg(long)]

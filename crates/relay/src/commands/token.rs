@@ -36,6 +36,7 @@ Examples:
     #[command(after_help = "Example:\n  relay token revoke 01a1e393-83fa-728d-8000-01000000000b")]
     Revoke {
         /// Its id, as in `relay token list`
+        #[arg(value_parser = literal::id::<TokenId>)]
         token: TokenId,
     },
 }

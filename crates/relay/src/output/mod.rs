@@ -19,11 +19,9 @@ pub(crate) use table::{Table, fields};
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set.
+    // No comments for users here: with them clap would show the long form of every help.
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 

@@ -21,10 +21,13 @@ pub(crate) fn is_away(delivery: &Delivery) -> bool {
     delivery.state == DeliveryState::Pending && decisions.is_empty()
 }
 
-/// What a pending delivery waits for.
+/// What a delivery waits for that nobody has taken yet.
 pub(crate) fn waiting(delivery: &Delivery) -> String {
     let decisions = delivery.decisions.as_deref().unwrap_or_default();
     match decisions.last() {
+        _ if delivery.state == DeliveryState::Offered => {
+            "offered to its session, which has not answered yet".to_owned()
+        }
         None => "waits in its inbox: no session is connected".to_owned(),
         Some(last) => format!("waits: {}", one_line(&last.reason)),
     }

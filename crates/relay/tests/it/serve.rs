@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
+use relay_sdk::protocol::api::messages::SearchQuery;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -70,11 +71,18 @@ async fn what_it_keeps_is_for_its_owner_only() {
     std::fs::set_permissions(setup.data(), PermissionsExt::from_mode(0o755)).unwrap();
     let server = setup.start().await;
     server.relay().register("ada").await.unwrap();
+    // Whoever looks for something has it indexed first.
+    let query = SearchQuery {
+        q: "word".to_owned(),
+        ..SearchQuery::default()
+    };
+    server.relay().search(&query).await.unwrap();
     for name in [
         "credentials.json",
         "relay.db",
         "relay.db-wal",
         "relay.db-shm",
+        "relay.db.search",
     ] {
         assert_eq!(mode(&setup.data().join(name)), 0o600, "{name}");
     }

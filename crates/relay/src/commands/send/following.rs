@@ -27,8 +27,8 @@ const QUEUED: usize = 256;
 /// After so long without an outcome people want to know what it waits for.
 const CURIOSITY: Duration = Duration::from_millis(250);
 
-/// Deliveries that are asked about one by one.
-const ASKED_ABOUT: usize = 50;
+/// Deliveries that are asked about one by one. Who sends to more does not wait to hear of the rest.
+const ASKED_ABOUT: usize = 500;
 
 /// Listens to what becomes of deliveries.
 pub(super) struct Following {
@@ -130,12 +130,19 @@ impl Following {
 
     /// Finds out what the deliveries that have not ended wait for.
     async fn look(&self, board: &mut Board<'_>, patience: Patience) -> Outcome {
-        for index in board.open().into_iter().take(ASKED_ABOUT) {
+        for (asked, index) in board.open().into_iter().enumerate() {
+            if asked >= ASKED_ABOUT {
+                board.recipients[index].is_settled = !patience.was_asked_for;
+                continue;
+            }
             let id = board.recipients[index].delivery.delivery_id;
             let Ok(delivery) = self.relay.delivery(id).await else {
                 continue;
             };
-            if delivery.state != DeliveryState::Pending {
+            if !matches!(
+                delivery.state,
+                DeliveryState::Pending | DeliveryState::Offered
+            ) {
                 // The event that says more is on its way.
                 continue;
             }

@@ -27,7 +27,8 @@ Examples:
   git diff | relay send bob - --attach notes.md --mode on-idle
 
 Recipients: `bob` and `@bob` are the agent, `ada,bob` both, `#general` the channel (quote it).
-It waits until every recipient's session has the message, for 30 s; an agent that is not connected gets it when
+
+It waits until every recipient's session has the message, for 30 s; an agent that is not connected gets it when \
 it is back, and is not waited for. Exit code 6: a delivery failed; 7: --wait was given and was not enough.";
 
 /// How long is waited for sessions when nobody says.

@@ -47,6 +47,13 @@ async fn a_registered_agent_can_act_and_its_token_stays_secret() {
         (&shown["agent"]["type"], &shown["agent"]["metadata"]),
         (&json!("human"), &json!({"team": 1}))
     );
+    // Whoever acts as an agent by habit can still do what only the workspace can.
+    let mut command = desk.command(&["agent", "register", "kim"]);
+    let done = crate::support::finish(command.env("RELAY_AS", "ada")).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let mut command = desk.command(&["token", "show", "--json"]);
+    let done = crate::support::finish(command.env("RELAY_AS", "ada")).await;
+    assert!(done.out.contains("\"agent\":\"Ada\""), "{done:?}");
     // Without keeping it, it is shown: nobody else has it.
     let shown = desk.json(&["agent", "register", "eve", "--no-keep"]).await;
     assert!(shown["token"].is_string() && shown.get("tokenFile").is_none());

@@ -1,6 +1,7 @@
 //! What goes wrong says what was expected, what was found, and what to do next.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::support::{Desk, Setup, finish, text};
@@ -78,6 +79,23 @@ async fn what_listens_there_may_not_be_relay() {
         done.err
             .starts_with("relay: expected a server's URL such as http://127.0.0.1:4000")
     );
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", other.local_addr().unwrap());
+    let answering = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = other.accept().await {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await;
+            let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnope";
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    let mut command = setup.relay();
+    command.args(["agent", "list"]);
+    let done = finish(command.env("RELAY_URL", &url).env("RELAY_TOKEN", "rk_x")).await;
+    answering.abort();
+    assert_eq!(done.code, 3, "{done:?}");
+    let expected = format!("relay: what answers at {url} is not Relay: ");
+    assert!(done.err.starts_with(&expected), "{done:?}");
     let mut command = setup.relay();
     command
         .args(["agent", "list"])
