@@ -244,6 +244,16 @@ async fn observers_look_and_the_log_is_read() {
 }
 
 #[tokio::test]
+async fn a_server_says_which_it_is_whoever_asks() {
+    let world = World::start().await;
+    let stranger = Relay::with_options(&world.url(), "rk_nobody", Options::default()).unwrap();
+    let health = stranger.health().await.unwrap();
+    assert_eq!(health.protocol, relay_sdk::protocol::socket::PROTOCOL);
+    assert_eq!(stranger.ready().await.unwrap(), health);
+    stranger.me().await.unwrap_err();
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_an_error_that_may_pass() {
     let options = Options {
         patience: std::time::Duration::from_millis(200),

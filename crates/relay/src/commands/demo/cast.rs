@@ -50,7 +50,7 @@ impl Cast {
 
     pub(super) async fn introduce(&self, narrator: &Narrator<'_>) -> Outcome {
         narrator
-            .say("\nThree agents attach. Each says what it can do, and Relay keeps to that:")
+            .begin("Three agents attach. Each says what it can do, and Relay keeps to that:")
             .await?;
         let lines = [
             (

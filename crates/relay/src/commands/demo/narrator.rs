@@ -49,6 +49,9 @@ pub(super) enum Told<'a> {
     },
     Say {
         text: &'a str,
+        /// What people see before it.
+        #[serde(skip)]
+        indent: &'static str,
     },
     Sent {
         from: &'a str,
@@ -105,8 +108,21 @@ impl<'a> Narrator<'a> {
         Ok(())
     }
 
+    /// Explains something.
     pub(super) async fn say(&self, text: &str) -> Outcome {
-        self.tell(&Told::Say { text }).await
+        self.tell(&Told::Say { text, indent: "" }).await
+    }
+
+    /// The same, as the beginning of a new part.
+    pub(super) async fn begin(&self, text: &str) -> Outcome {
+        let indent = "\n";
+        self.tell(&Told::Say { text, indent }).await
+    }
+
+    /// The same, within a scene.
+    pub(super) async fn remark(&self, text: &str) -> Outcome {
+        let indent = "   ";
+        self.tell(&Told::Say { text, indent }).await
     }
 
     /// Something that can be typed, for people.
@@ -143,7 +159,7 @@ fn words(style: &Style, told: &Told<'_>) -> String {
             format!("  {}  {text}", style.strong(&format!("{agent:NAMES$}")))
         }
         Told::Scene { number, title } => style.strong(&format!("\n{number}  {title}")),
-        Told::Say { text } => (*text).to_owned(),
+        Told::Say { text, indent } => format!("{indent}{text}"),
         Told::Sent {
             from,
             to,

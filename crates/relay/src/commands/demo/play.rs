@@ -67,7 +67,7 @@ impl<'a> Play<'a> {
 
     /// Explains something, below the title of its scene.
     pub(super) async fn say(&self, text: &str) -> Outcome {
-        self.narrator.say(&format!("   {text}")).await
+        self.narrator.remark(text).await
     }
 
     /// Sends a message to one agent.
@@ -156,8 +156,8 @@ impl<'a> Play<'a> {
     /// Ends with what the server tells about each delivery.
     pub(super) async fn explain(&self) -> Outcome {
         self.narrator
-            .say(
-                "\nWhat became of each delivery, as `relay delivery show ID` tells it at any time:",
+            .begin(
+                "What became of each delivery, as `relay delivery show ID` tells it at any time:",
             )
             .await?;
         let (mut delivered, mut failed) = (0, 0);

@@ -65,19 +65,33 @@ fn credentials(path: &Path) -> Finding {
 }
 
 fn database(path: &Path) -> Finding {
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
+    let files = match beside(path) {
+        Ok(files) if files.is_empty() => return Finding::skipped("no database yet"),
+        Ok(files) => files,
+        Err(error) => {
+            let next = "see that you may read the data directory";
+            return Finding::failed(format!("{} can't be found: {error}", path.display()), next);
+        }
     };
-    let files = [path.to_owned(), beside("-wal"), beside("-shm")];
-    let files: Vec<PathBuf> = files.into_iter().filter(|file| file.exists()).collect();
-    if files.is_empty() {
-        return Finding::skipped("no database yet");
-    }
     let bytes = files.iter().filter_map(|file| file.metadata().ok());
     let bytes: u64 = bytes.map(|file| file.len()).sum();
     closed(&files).unwrap_or_else(|| Finding::ok(format!("{}, for you only", size(bytes))))
+}
+
+/// The database and what lies beside it: its log, the search index. The lock has nothing to hide.
+fn beside(database: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else {
+        return Ok(Vec::new());
+    };
+    let name = name.to_string_lossy();
+    let belongs = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        file.starts_with(&*name) && !file.ends_with(".lock")
+    };
+    let mut files = entries(folder)?;
+    files.retain(belongs);
+    files.sort();
+    Ok(files)
 }
 
 fn agent_tokens(folder: &Path) -> Finding {
@@ -96,17 +110,21 @@ fn agent_tokens(folder: &Path) -> Finding {
 
 /// The files in the folders of a folder; none if it is not there.
 fn files_in_folders(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = |folder: &Path| match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect(),
-    };
     let mut files = Vec::new();
     for inner in entries(folder)? {
         files.extend(entries(&inner)?);
     }
     Ok(files)
+}
+
+/// What is in a folder; nothing if it is not there.
+fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect(),
+    }
 }
 
 fn settings(data: &DataDirectory) -> Finding {
@@ -162,7 +180,8 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
@@ -213,6 +232,25 @@ mod tests {
         assert_eq!(open.next.unwrap(), format!("chmod 600 {}", path.display()));
         set(&path, 0o600);
         assert_eq!(credentials(&path).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn what_lies_beside_the_database_is_looked_at_but_for_the_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("relay.db");
+        assert_eq!(database(&path).verdict, Verdict::Skipped);
+        for (name, mode) in [
+            ("relay.db", 0o600),
+            ("relay.db.lock", 0o644),
+            ("relay.db-wal", 0o640),
+        ] {
+            std::fs::write(place.path().join(name), "12345").unwrap();
+            set(&place.path().join(name), mode);
+        }
+        let open = database(&path);
+        assert!(open.detail.ends_with("relay.db-wal (mode 640)"), "{open:?}");
+        set(&place.path().join("relay.db-wal"), 0o600);
+        assert_eq!(database(&path), Finding::ok("10 bytes, for you only"));
     }
 
     #[test]
