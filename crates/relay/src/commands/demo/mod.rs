@@ -23,11 +23,11 @@ const THREADS: usize = 2;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   relay demo                     about a minute, on a server of its own; your data stays as it is
-  relay demo --here              on the server that runs, so that `relay listen` shows it in another terminal
+  relay demo --here              on the running server; `relay listen` beside it shows the events
   relay demo --fast              without the pauses
   relay demo --fast --json       each step as a line of JSON
 
-Ctrl-C ends it; nothing of it is left behind. With --here what was said stays in the log, as everything does.";
+Ctrl-C ends it, and the agents are gone. With --here what was said stays in the log.";
 
 #[derive(Args)]
 pub(crate) struct DemoArguments {

@@ -158,7 +158,9 @@ fn words(style: &Style, told: &Told<'_>) -> String {
         Told::Agent { agent, text, .. } => {
             format!("  {}  {text}", style.strong(&format!("{agent:NAMES$}")))
         }
-        Told::Scene { number, title } => style.strong(&format!("\n{number}  {title}")),
+        Told::Scene { number, title } => {
+            format!("\n{}", style.strong(&format!("{number}  {title}")))
+        }
         Told::Say { text, indent } => format!("{indent}{text}"),
         Told::Sent {
             from,

@@ -29,6 +29,8 @@ async fn immediate(play: &mut Play<'_>) -> Outcome {
     play.scene("immediate: interrupt an agent that works")
         .await?;
     let to = play.cast.coder.handle().to_owned();
+    play.say(&format!("{to} is active: it is in the middle of its turn."))
+        .await?;
     let from = play.cast.planner.client.clone();
     let sent = play
         .send(Letter {
@@ -133,6 +135,8 @@ async fn manual(play: &mut Play<'_>) -> Outcome {
 
 async fn deferred(play: &mut Play<'_>) -> Outcome {
     play.scene("deferred: the agent says when").await?;
+    play.say("Without a mode a message goes at the first safe moment. This agent is idle: now.")
+        .await?;
     let for_ms = match play.narrator.pace() {
         Pace::Readable => PUT_OFF_MS,
         Pace::Fast => PUT_OFF_FAST_MS,

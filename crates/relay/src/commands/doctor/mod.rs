@@ -37,10 +37,11 @@ Examples:
   relay doctor --deep              also reads the whole database and its hash chain
   relay doctor --json | jq '.checks[] | select(.outcome == \"failed\")'
 
-Two agents with names that begin with doctor- are made, send each other messages in every mode, and are released.
-When no server runs, the round trip takes place on one in a temporary directory.
+Two agents called doctor-... are made, send each other messages in every mode, and are released.
+When no server answers, the round trip takes place on one in a temporary directory.
 
-Exit code 0: nothing failed; there may be warnings. 1: something failed; it names the layer and what to do next.";
+Exit code 0: nothing failed; there may be warnings. 1: something failed; it names the layer that
+broke and what to do next.";
 
 #[derive(Args)]
 pub(crate) struct DoctorArguments {

@@ -84,7 +84,8 @@ async fn people_read_what_to_look_at() {
     for expected in [
         "A server runs at http://127.0.0.1:",
         "Watch every event in another terminal: relay listen --data /",
-        "\n1  immediate: interrupt an agent that works\n   @planner -> @coder (immediate) \"",
+        "\n1  immediate: interrupt an agent that works\n   @coder is active: ",
+        "\n   @planner -> @coder (immediate) \"",
         "   * delivered after ",
         "   * deferred until ",
         "   * failed at once: the session does not support",
