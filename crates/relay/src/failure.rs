@@ -262,6 +262,9 @@ fn next_step(problem: &Problem) -> Option<String> {
         ErrorCode::Forbidden if problem.detail.starts_with("expected an agent token") => {
             "say with --as NAME as which agent to act"
         }
+        ErrorCode::Forbidden if problem.detail.starts_with("expected a workspace key") => {
+            "only the workspace may do that: use its key, for example by unsetting RELAY_TOKEN"
+        }
         ErrorCode::StorageFull => "make room on the server's disk; nothing was lost",
         _ => return None,
     };

@@ -1,7 +1,7 @@
 //! `relay agent`: who there is. Always as the workspace.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
@@ -137,7 +137,7 @@ async fn register(arguments: &RegisterArguments, contact: &Contact, output: &Out
     };
     output.show(&registered, |style| {
         let mut lines = vec![format!("registered {}", style.strong(&identity.handle))];
-        lines.extend(told(style, &file, registered.token));
+        lines.extend(credential(style, file.as_deref(), registered.token));
         if !shown {
             let name = &identity.name;
             lines.push(format!(
@@ -148,18 +148,12 @@ async fn register(arguments: &RegisterArguments, contact: &Contact, output: &Out
     })
 }
 
-fn told(style: &Style, file: &Option<PathBuf>, token: Option<&str>) -> Vec<String> {
-    let mut known = Vec::new();
-    if let Some(token) = token {
-        known.push(("token", token.to_owned()));
-    }
-    if let Some(file) = file {
-        known.push(("kept in", file.display().to_string()));
-    }
-    match known.is_empty() {
-        true => Vec::new(),
-        false => vec![fields(style, &known)],
-    }
+/// The token where it is shown, and where it is kept.
+fn credential(style: &Style, file: Option<&Path>, token: Option<&str>) -> Option<String> {
+    let token = token.map(|token| ("token", token.to_owned()));
+    let file = file.map(|file| ("kept in", file.display().to_string()));
+    let known: Vec<_> = token.into_iter().chain(file).collect();
+    (!known.is_empty()).then(|| fields(style, &known))
 }
 
 async fn list(contact: &Contact, output: &Output) -> Outcome {
@@ -290,7 +284,7 @@ async fn rotate(name: &str, show_token: bool, contact: &Contact, output: &Output
             style.strong(&agent.handle),
             new.grace_until
         )];
-        lines.extend(told(style, &Some(file.clone()), rotated.token));
+        lines.extend(credential(style, Some(&file), rotated.token));
         lines.join("\n")
     })
 }

@@ -13,7 +13,7 @@ use crate::contact::{Actor, Contact};
 use crate::failure::Outcome;
 use crate::literal;
 use crate::moment::ago;
-use crate::output::{Output, Style, Table, fields, one_line};
+use crate::output::{Output, Table, fields, one_line};
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
@@ -118,7 +118,7 @@ async fn create(arguments: &CreateArguments, contact: &Contact, output: &Output)
         let known = [
             ("token", created.token.clone()),
             ("id", created.observer.token_id.to_string()),
-            ("sees", scope(style, &created.observer)),
+            ("sees", scope(&created.observer)),
         ];
         let once = style.faint("the token is shown this once");
         format!("{}\n{once}", fields(style, &known))
@@ -146,7 +146,7 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
             table.row([
                 token.token_id.to_string(),
                 one_line(token.name.as_deref().unwrap_or("-")),
-                scope(style, token),
+                scope(token),
                 ago(token.created_at),
             ]);
         }
@@ -154,7 +154,8 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
     })
 }
 
-fn scope(_: &Style, token: &ObserverToken) -> String {
+/// What a token may see, in words.
+fn scope(token: &ObserverToken) -> String {
     let ObserverScope {
         channels,
         events,

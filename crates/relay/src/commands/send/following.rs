@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use relay_protocol::api::messages::{DeliverySummary, MessageSent, Notice};
 use relay_protocol::delivery::DeliveryState;
+use relay_protocol::delivery_record::Delivery;
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use relay_protocol::ids::{DeliveryId, MessageId};
 use relay_protocol::message::RelayMessage;
@@ -139,17 +140,7 @@ impl Following {
             let Ok(delivery) = self.relay.delivery(id).await else {
                 continue;
             };
-            if !matches!(
-                delivery.state,
-                DeliveryState::Pending | DeliveryState::Offered
-            ) {
-                // The event that says more is on its way.
-                continue;
-            }
-            let recipient = &mut board.recipients[index];
-            recipient.words = words::waiting(&delivery);
-            let is_away = words::is_away(&delivery);
-            recipient.is_settled = is_away && !patience.was_asked_for;
+            board.recipients[index].learn(&delivery, patience);
             board.show(index)?;
         }
         Ok(())
@@ -195,6 +186,9 @@ impl<'a> Board<'a> {
             return Ok(());
         };
         let recipient = &mut self.recipients[index];
+        if recipient.delivery.state.is_terminal() {
+            return Ok(());
+        }
         recipient.delivery.state = news.state;
         recipient.words = news.words;
         recipient.reason = news.reason;
@@ -323,6 +317,23 @@ impl Recipient {
             words,
             reason: delivery.error.as_ref().map(|error| error.detail.clone()),
         }
+    }
+
+    /// Takes over how the delivery stands now. Of one that was sent before, under the same key, no events come.
+    fn learn(&mut self, found: &Delivery, patience: Patience) {
+        let is_known = self.delivery.state == found.state;
+        self.delivery.state = found.state;
+        self.delivery.error = found.error.clone();
+        let error = found.error.as_ref().map(|error| one_line(&error.detail));
+        self.words = match (found.state, error) {
+            (DeliveryState::Pending | DeliveryState::Offered, _) => words::waiting(found),
+            // An event has told more.
+            _ if is_known => return,
+            (state, Some(error)) => format!("{state}: {error}"),
+            (state, None) => state.to_string(),
+        };
+        let is_away = words::is_away(found) && !patience.was_asked_for;
+        self.is_settled = found.state.is_terminal() || is_away;
     }
 }
 

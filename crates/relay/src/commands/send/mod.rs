@@ -13,7 +13,7 @@ use relay_protocol::delivery::DeliveryMode;
 use relay_sdk::{ErrorCode, Relay, Sending};
 
 use crate::contact::Contact;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::literal;
 use crate::moment::{Moment, parse_duration};
 use crate::output::{Output, safe};
@@ -83,7 +83,7 @@ struct Patience {
 
 pub(crate) async fn run(arguments: &SendArguments, contact: &Contact, output: &Output) -> Outcome {
     let to = recipients::read(&arguments.to)?;
-    let text = content::text(&arguments.message.text)?;
+    let text = arguments.message.text()?;
     let sent = deliver(&arguments.message, contact, output, |relay| {
         relay.send_message_to(to.clone(), text.clone())
     });
@@ -148,7 +148,7 @@ impl MessageArguments {
     }
 
     /// The text that a message with these arguments has.
-    pub(super) fn text(&self) -> Result<String, Failure> {
+    pub(super) fn text(&self) -> Outcome<String> {
         content::text(&self.text)
     }
 }

@@ -162,6 +162,8 @@ async fn an_observer_may_look_and_nothing_else() {
     let told: Value = serde_json::from_str(&done.err).unwrap();
     assert_eq!(told["error"]["code"], "forbidden");
     assert_eq!(told["error"]["problem"]["status"], 403);
+    let next = "only the workspace may do that: use its key, for example by unsetting RELAY_TOKEN";
+    assert_eq!(told["error"]["next"], next);
 }
 
 #[tokio::test]

@@ -23,6 +23,10 @@ async fn a_message_is_followed_to_its_end() {
         .ok(&["send", "bob", "Shall", "we", "ship?", "--as", "ada"])
         .await;
     assert_eq!(said, "sent ID\n@bob  delivered after TIME\n");
+    let arguments = ["send", "bob", "once", "--as", "ada", "--key", "k"];
+    assert_eq!(desk.ok(&arguments).await, said);
+    // The second time it was there already.
+    assert_eq!(desk.ok(&arguments).await, "sent ID\n@bob  delivered\n");
     let sent = desk.json(&["send", "@bob", "again"]).await;
     assert_eq!(sent["deliveries"][0]["state"], "delivered");
     assert_eq!(sent["message"]["from"]["name"], "relay");
