@@ -345,3 +345,17 @@ async fn sessions_that_find_no_room_are_named() {
     assert_eq!(found.outcome("round trip"), "skipped");
     drop(server);
 }
+
+#[tokio::test]
+async fn stopped_half_way_it_leaves_nobody_behind() {
+    let desk = Desk::new().await;
+    let mut running = desk.start(&["doctor"]);
+    while !running.line().await.contains("two sessions") {}
+    let pid = running.child.id().unwrap().try_into().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    let ended = soon("the end", running.child.wait()).await.unwrap();
+    // On a fast machine it may have been through already; either way nobody is left.
+    assert!(matches!(ended.code(), Some(130 | 0)), "{ended:?}");
+    let agents = desk.json(&["agent", "list"]).await;
+    assert_eq!(agents["items"].as_array().unwrap().len(), 0, "{agents}");
+}
