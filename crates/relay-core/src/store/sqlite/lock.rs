@@ -46,7 +46,8 @@ impl Lock {
 
 /// The number of the process that has a database open, if one has; empty while it has not written it yet.
 ///
-/// The system has no way to only ask, so for an instant the lock is shared with nobody.
+/// The system has no way to only ask: for an instant the lock is taken, and a server that starts in that
+/// instant is refused. So this is for when no server answers.
 pub(super) fn holder(database: &Path) -> std::io::Result<Option<String>> {
     let mut file = match File::open(lock_path(database)) {
         Ok(file) => file,
