@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use relay_protocol::limits::REASON_BYTES;
+use relay_protocol::limits::{PAGE_ITEMS, REASON_BYTES};
 use relay_protocol::time::Timestamp;
 
 use crate::caller::Caller;
@@ -31,9 +31,10 @@ impl Engine {
     }
 
     /// Removes payloads, such as a leaked secret, from the log; says how many. What happened, and that
-    /// it was erased, stays.
+    /// it was erased, stays. So many at a time as a page has.
     pub async fn audit_erase(&self, caller: &Caller, seqs: Vec<u64>, reason: &str) -> Result<u64> {
         let workspace_no = caller.require_workspace_key()?.no;
+        within("seqs", PAGE_ITEMS, seqs.len())?;
         within("reason", REASON_BYTES, reason.len())?;
         let reason = reason.to_owned();
         self.store

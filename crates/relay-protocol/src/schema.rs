@@ -103,6 +103,8 @@ const TYPES: &[(&str, Reference)] = wire_types![
     action::RegisterAction,
     agent::AgentIdentity,
     agent::AgentType,
+    api::audit::EraseEvents,
+    api::audit::EventsErased,
     api::events::EventList,
     api::events::EventQuery,
     api::messages::AddReaction,

@@ -9,6 +9,7 @@ use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::selector::SelectorError;
 use relay_protocol::wire::DecodeError;
 
+use crate::http::NOT_FROM_RELAY;
 use crate::tls;
 
 /// The result of most calls.
@@ -100,6 +101,14 @@ impl Error {
             Self::Problem(problem) => Some(problem),
             _ => None,
         }
+    }
+
+    /// Whether the answer came from something else than Relay, such as another server at that address, or one in
+    /// between.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.problem()
+            .is_some_and(|problem| problem.problem_type == NOT_FROM_RELAY)
     }
 
     /// The stable code of the server's problem, where it is one.

@@ -280,6 +280,9 @@ fn lost(error: &hyper::Error) -> Failure {
     }
 }
 
+/// The type of a problem that nobody but the status tells of.
+pub(crate) const NOT_FROM_RELAY: &str = "about:blank";
+
 /// The problem in an answer, or one that says that there is none.
 pub(crate) fn problem(status: StatusCode, body: &[u8]) -> Box<Problem> {
     wire::decode_lenient(body).unwrap_or_else(|_| {
@@ -290,6 +293,7 @@ pub(crate) fn problem(status: StatusCode, body: &[u8]) -> Box<Problem> {
             _ => ErrorCode::InvalidRequest,
         };
         Box::new(Problem {
+            problem_type: NOT_FROM_RELAY.to_owned(),
             status: status.as_u16(),
             ..Problem::new(code, detail)
         })

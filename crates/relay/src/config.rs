@@ -184,6 +184,17 @@ impl Layers {
         set.with_context(|| format!("{name} {text}"))
     }
 
+    /// Every setting with its value and where that came from.
+    pub(crate) fn listed(&self) -> Vec<(String, Value, Origin)> {
+        let listed = settings(&self.values).into_iter();
+        listed
+            .map(|(key, value)| {
+                let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
+                (key, value.clone(), origin)
+            })
+            .collect()
+    }
+
     /// The settings, and where each came from.
     pub(crate) fn finish(self) -> Result<(Settings, BTreeMap<String, Origin>)> {
         let Self { values, origins } = self;
@@ -346,7 +357,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_server() {
         let (settings, origins) = layers("", &[]).unwrap().finish().unwrap();
-        let server = crate::serve::server_config(&settings);
+        let server = crate::commands::serve::server_config(&settings);
         assert_eq!(
             format!("{server:?}"),
             format!("{:?}", relay_server::Config::default())

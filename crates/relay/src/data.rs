@@ -13,21 +13,31 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) struct DataDirectory(PathBuf);
 
 impl DataDirectory {
-    /// The directory that was asked for, or the usual one. It is made if it is not there.
-    pub(crate) fn open(asked: Option<PathBuf>) -> Result<Self> {
-        let path = match asked {
-            Some(path) => path,
-            None => usual(|name| std::env::var_os(name).map(PathBuf::from))?,
-        };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        // Credentials and everybody's messages are in here.
-        #[cfg(unix)]
-        builder.mode(0o700);
-        builder
-            .create(&path)
+    /// The directory that was asked for, or the usual one, whether it is there or not.
+    pub(crate) fn locate(asked: Option<&Path>) -> Result<Self> {
+        match asked {
+            Some(path) => Ok(Self(path.to_owned())),
+            None => usual_here().map(Self),
+        }
+    }
+
+    /// The same; it is made if it is not there.
+    pub(crate) fn open(asked: Option<&Path>) -> Result<Self> {
+        let directory = Self::locate(asked)?;
+        let path = &directory.0;
+        make_private(path)
             .with_context(|| format!("the data directory {} can't be made", path.display()))?;
-        Ok(Self(path))
+        Ok(directory)
+    }
+
+    /// The directory as a shell takes it, from wherever it is started.
+    pub(crate) fn in_shell(&self) -> String {
+        path_in_shell(&self.0)
+    }
+
+    /// Whether it is the one that is used when none is asked for.
+    pub(crate) fn is_usual(&self) -> bool {
+        usual_here().is_ok_and(|usual| usual == self.0)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -61,6 +71,40 @@ impl DataDirectory {
     pub(crate) fn config(&self) -> PathBuf {
         self.0.join("relay.toml")
     }
+
+    /// Where the tokens of agents are kept.
+    pub(crate) fn agents(&self) -> PathBuf {
+        self.0.join("agents")
+    }
+}
+
+/// A path as a shell takes it, from wherever it is started.
+pub(crate) fn path_in_shell(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&path.display().to_string())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Makes a directory, and those above it, that only its owner gets into: credentials and everybody's messages
+/// are in there.
+pub(crate) fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    builder.mode(0o700);
+    builder.create(path)
+}
+
+fn usual_here() -> Result<PathBuf> {
+    usual(|name| std::env::var_os(name).map(PathBuf::from))
 }
 
 /// The directory that is used when none is asked for.
@@ -99,7 +143,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Makes a file that was not there, for its owner only.
-fn new_private(path: &Path) -> std::io::Result<File> {
+pub(crate) fn new_private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -107,9 +151,29 @@ fn new_private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
+/// Closes a file that others could read.
+pub(crate) fn only_for_owner(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+            .with_context(|| format!("{} can't be closed to others", path.display()))?;
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_survive_the_shell() {
+        assert_eq!(quoted("/data/relay-1"), "/data/relay-1");
+        assert_eq!(quoted("/my data"), "'/my data'");
+        assert_eq!(quoted("/it's"), "'/it'\\''s'");
+    }
 
     #[test]
     fn the_usual_place_depends_on_the_environment() {

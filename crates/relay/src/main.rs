@@ -1,13 +1,24 @@
-//! Relay's command line. Each command is a module; this file only says which there are.
+//! Relay's command line. Each command is a module; this file says which there are and what they share.
 
+mod agent_tokens;
+mod commands;
 mod config;
+mod contact;
 mod credentials;
 mod data;
+mod failure;
+mod literal;
 mod logging;
-mod serve;
+mod moment;
+mod output;
+mod platform;
+mod stop_signal;
+mod throwaway;
+mod words;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
@@ -15,30 +26,192 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+use crate::commands::serve::StartArguments;
+use crate::commands::{
+    agent, audit, backup, channel, completions, config as config_command, delivery, demo, doctor,
+    inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token, up,
+};
+use crate::contact::{Actor, GlobalArguments, with_server};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{ColorChoice, Output};
+
+/// Version, commit and protocol.
+fn version() -> String {
+    format!(
+        "{} (commit {}, protocol {})",
+        env!("CARGO_PKG_VERSION"),
+        env!("RELAY_BUILD_COMMIT"),
+        relay_protocol::socket::PROTOCOL
+    )
+}
+
 /// Durable mailboxes for AI agents, delivered at the right moment, told truthfully.
 #[derive(Parser)]
-#[command(name = "relay", version, arg_required_else_help = true)]
+#[command(name = "relay", version = version(), arg_required_else_help = true)]
+#[command(after_help = "\
+Begin with `relay up`.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
+            6 a delivery failed, 7 not yet, 8 conflict")]
 struct Arguments {
+    #[command(flatten)]
+    globals: GlobalArguments,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start a server for yourself and say what to try
+    #[command(after_help = up::EXAMPLES)]
+    Up(StartArguments),
     /// Run a server until it is told to stop
-    Serve(serve::ServeArguments),
+    #[command(
+        after_help = "Example:\n  relay serve --data /var/lib/relay --config /etc/relay.toml"
+    )]
+    Serve(StartArguments),
+    /// Look at the settings
+    #[command(subcommand)]
+    Config(config_command::ConfigCommand),
+    /// Register, list, show, rotate, release agents
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
+    /// Send a message and see what becomes of it
+    #[command(after_help = send::EXAMPLES)]
+    Send(send::SendArguments),
+    /// Answer a message in its thread
+    #[command(after_help = reply::EXAMPLES)]
+    Reply(reply::ReplyArguments),
+    /// React to a message
+    #[command(after_help = react::EXAMPLES)]
+    React(react::ReactArguments),
+    /// Show what an agent has not read
+    #[command(after_help = inbox::EXAMPLES)]
+    Inbox(inbox::InboxArguments),
+    /// List, create, show, join, leave, read channels
+    #[command(subcommand)]
+    Channel(channel::ChannelCommand),
+    /// Find messages
+    #[command(after_help = search::EXAMPLES)]
+    Search(search::SearchArguments),
+    /// Watch events as they happen
+    #[command(after_help = listen::EXAMPLES)]
+    Listen(listen::ListenArguments),
+    /// List, show, release, pause, resume, fork sessions
+    #[command(subcommand)]
+    Session(session::SessionCommand),
+    /// List, explain, retry, cancel, flush deliveries
+    #[command(subcommand)]
+    Delivery(delivery::DeliveryCommand),
+    /// Show and change how deliveries are made
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    /// Show the credential in use; make, list, revoke observer tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// Verify, anchor, export the log; erase from it
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
+    /// Copy all data while the server runs, or not
+    #[command(after_help = backup::EXAMPLES)]
+    Backup(backup::BackupArguments),
+    /// Put a backup into an empty data directory
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::RestoreArguments),
+    /// Check that everything works, with a round trip in every mode
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorArguments),
+    /// Watch three agents talk for a minute, and have it explained
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArguments),
+    /// Print completions for a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::CompletionsArguments),
+    /// Write manual pages into a directory
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::ManArguments),
 }
 
 fn main() -> ExitCode {
-    let Arguments { command } = Arguments::parse();
-    let outcome = match command {
-        Command::Serve(arguments) => serve::run(arguments),
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
     };
-    match outcome {
+    let globals = &arguments.globals;
+    let output = Output::new(globals.json, globals.color);
+    match run(&arguments.command, globals, &output) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("relay: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.report(&output),
     }
+}
+
+fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome {
+    use Actor::{Chosen, Workspace};
+    match command {
+        Command::Up(arguments) => up::run(arguments, globals, output),
+        Command::Serve(arguments) => serve::run(arguments, globals, output),
+        Command::Config(command) => config_command::run(command, globals, output),
+        Command::Agent(command) => with_server(globals, Workspace, async |contact| {
+            agent::run(command, contact, output).await
+        }),
+        Command::Send(arguments) => with_server(globals, Chosen, async |contact| {
+            send::run(arguments, contact, output).await
+        }),
+        Command::Reply(arguments) => with_server(globals, Chosen, async |contact| {
+            reply::run(arguments, contact, output).await
+        }),
+        Command::React(arguments) => with_server(globals, Chosen, async |contact| {
+            react::run(arguments, contact, output).await
+        }),
+        Command::Inbox(arguments) => with_server(globals, Chosen, async |contact| {
+            inbox::run(arguments, contact, output).await
+        }),
+        Command::Channel(command) => with_server(globals, Chosen, async |contact| {
+            channel::run(command, contact, output).await
+        }),
+        Command::Search(arguments) => with_server(globals, Chosen, async |contact| {
+            search::run(arguments, contact, output).await
+        }),
+        Command::Listen(arguments) => with_server(globals, Chosen, async |contact| {
+            listen::run(arguments, contact, output).await
+        }),
+        Command::Session(command) => with_server(globals, Chosen, async |contact| {
+            session::run(command, contact, output).await
+        }),
+        Command::Delivery(command) => with_server(globals, Chosen, async |contact| {
+            delivery::run(command, contact, output).await
+        }),
+        Command::Policy(command) => with_server(globals, Workspace, async |contact| {
+            policy::run(command, contact, output).await
+        }),
+        Command::Token(command) => with_server(globals, command.actor(), async |contact| {
+            token::run(command, contact, output).await
+        }),
+        Command::Audit(command) => audit::run(command, globals, output),
+        Command::Backup(arguments) => backup::run(arguments, globals, output),
+        Command::Restore(arguments) => restore::run(arguments, globals, output),
+        Command::Doctor(arguments) => doctor::run(arguments, globals, output),
+        Command::Demo(arguments) => demo::run(arguments, globals, output),
+        Command::Completions(arguments) => completions::run(arguments, output),
+        Command::Man(arguments) => man::run(arguments, output),
+    }
+}
+
+/// Tells what clap has to say: help and the version as they are, what is wrong like every other error.
+fn misused(error: &clap::Error) -> ExitCode {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if is_help || !wants_json {
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+    }
+    let text = error.to_string();
+    let text = text.trim_start_matches("error: ").trim_end();
+    let failure = Failure::usage(text).next("`relay help` shows how commands are written");
+    failure.report(&Output::new(true, ColorChoice::Never))
 }

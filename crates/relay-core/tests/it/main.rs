@@ -7,6 +7,7 @@
 
 mod backstage;
 mod backup;
+mod beside;
 mod child;
 mod crash;
 mod damage;

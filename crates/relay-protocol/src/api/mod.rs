@@ -1,5 +1,6 @@
 //! Bodies of requests and answers.
 
+pub mod audit;
 pub mod events;
 pub mod messages;
 pub mod service;

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::events::{EventList, EventQuery};
+use relay_protocol::api::service::Health;
 use relay_protocol::api::workspace::Me;
 use relay_protocol::selector::Selector;
 use serde::Serialize;
@@ -108,6 +109,16 @@ impl Client {
     /// What the credential stands for.
     pub async fn me(&self) -> Result<Me> {
         self.http().json(Call::get("/v1/me")).await
+    }
+
+    /// Which server it is; it answers whatever the credential.
+    pub async fn health(&self) -> Result<Health> {
+        self.http().json(Call::get("/health")).await
+    }
+
+    /// Whether the server can serve requests. An error while its store does not answer.
+    pub async fn ready(&self) -> Result<Health> {
+        self.http().json(Call::get("/ready").once()).await
     }
 
     /// An agent of the workspace, by name.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
 use relay_protocol::api::Page;
+use relay_protocol::api::audit::{EraseEvents, EventsErased};
 use relay_protocol::api::workspace::{
     AgentRegistered, CreateObserverToken, CreateWorkspace, ObserverToken, ObserverTokenCreated,
     RegisterAgent, TokenRotated, UpdateWorkspace, Workspace, WorkspaceCreated,
@@ -178,6 +179,17 @@ impl Relay {
     pub async fn revoke_observer_token(&self, id: TokenId) -> Result<()> {
         let path = format!("/v1/observer-tokens/{id}");
         self.http().done(Call::delete(path)).await
+    }
+
+    /// Removes the content of events from the log, such as a leaked secret; how many entries lost theirs.
+    pub async fn erase_events(&self, seqs: &[u64], reason: &str) -> Result<u64> {
+        let body = EraseEvents {
+            seqs: seqs.to_vec(),
+            reason: reason.to_owned(),
+        };
+        let call = Call::post("/v1/audit/erase", &body);
+        let EventsErased { erased } = self.http().json(call).await?;
+        Ok(erased)
     }
 
     /// Whoever has an observer's token.

@@ -60,6 +60,31 @@ async fn agents_are_registered_found_again_and_released() {
 }
 
 #[tokio::test]
+async fn what_should_not_be_in_the_log_is_erased() {
+    let world = World::start().await;
+    let (relay, alice, _) = world.pair().await;
+    let sent = alice.send_message("@bob", "the key is 123").await.unwrap();
+    let list = relay.read_events(&EventQuery::default()).await.unwrap();
+    let created = list
+        .items
+        .iter()
+        .find(|event| event.event_type == "message.created");
+    let seq = created.unwrap().seq;
+    assert_eq!(relay.erase_events(&[seq], "leaked").await.unwrap(), 1);
+    assert_eq!(relay.erase_events(&[seq], "leaked").await.unwrap(), 0);
+    let text = alice.message(sent.message_id).await.unwrap().message.text;
+    assert_eq!(text, "[erased]");
+    let unknown = relay
+        .erase_events(&[1_000_000], "leaked")
+        .await
+        .unwrap_err();
+    assert_eq!(unknown.code(), Some(ErrorCode::BadCursor));
+    let many: Vec<u64> = (1..=201).collect();
+    let many = relay.erase_events(&many, "leaked").await.unwrap_err();
+    assert_eq!(many.code(), Some(ErrorCode::LimitExceeded));
+}
+
+#[tokio::test]
 async fn messages_are_sent_answered_changed_and_found() {
     let world = World::start().await;
     let (_, alice, bob) = world.pair().await;
@@ -216,6 +241,16 @@ async fn observers_look_and_the_log_is_read() {
         .await
         .unwrap();
     assert!(observer.me().await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_says_which_it_is_whoever_asks() {
+    let world = World::start().await;
+    let stranger = Relay::with_options(&world.url(), "rk_nobody", Options::default()).unwrap();
+    let health = stranger.health().await.unwrap();
+    assert_eq!(health.protocol, relay_sdk::protocol::socket::PROTOCOL);
+    assert_eq!(stranger.ready().await.unwrap(), health);
+    stranger.me().await.unwrap_err();
 }
 
 #[tokio::test]

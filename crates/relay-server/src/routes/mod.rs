@@ -2,6 +2,7 @@
 //! says how the result is answered.
 
 pub(crate) mod agents;
+pub(crate) mod audit;
 pub(crate) mod channels;
 pub(crate) mod deliveries;
 pub(crate) mod events;
@@ -40,6 +41,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(sessions::routes());
     routes.extend(deliveries::routes());
     routes.extend(events::routes());
+    routes.extend(audit::routes());
     routes.push(socket::route());
     routes.extend(service::routes());
     routes

@@ -122,6 +122,7 @@ impl Everything {
             ("POST", "/v1/workspaces") => (none, json!({ "name": "third" })),
             ("PATCH", "/v1/workspace") => (none, json!({ "name": "renamed" })),
             ("PATCH", "/v1/workspace/policy") => (none, json!({ "window": 8 })),
+            ("POST", "/v1/audit/erase") => (none, json!({ "seqs": [1], "reason": "leaked" })),
             ("POST", "/v1/observer-tokens") => (none, json!({})),
             ("DELETE", "/v1/observer-tokens/{id}") => (self.observer_id.clone(), none),
             ("POST", "/v1/agents") => (none, json!({ "name": "carol" })),

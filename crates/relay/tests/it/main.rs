@@ -1,4 +1,4 @@
-//! The real program, as people start it: `relay serve` in a process of its own.
+//! The real program, as people start it, in a process of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
 )]
 
 mod browser;
+mod commands;
 mod crowd;
 #[path = "../../../relay-core/tests/it/depth.rs"]
 mod depth;

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
+use relay_sdk::protocol::api::messages::SearchQuery;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -70,11 +71,18 @@ async fn what_it_keeps_is_for_its_owner_only() {
     std::fs::set_permissions(setup.data(), PermissionsExt::from_mode(0o755)).unwrap();
     let server = setup.start().await;
     server.relay().register("ada").await.unwrap();
+    // Whoever looks for something has it indexed first.
+    let query = SearchQuery {
+        q: "word".to_owned(),
+        ..SearchQuery::default()
+    };
+    server.relay().search(&query).await.unwrap();
     for name in [
         "credentials.json",
         "relay.db",
         "relay.db-wal",
         "relay.db-shm",
+        "relay.db.search",
     ] {
         assert_eq!(mode(&setup.data().join(name)), 0o600, "{name}");
     }
@@ -341,6 +349,30 @@ async fn it_goes_on_when_nobody_listens_to_it() {
 }
 
 #[tokio::test]
+async fn it_takes_as_many_files_as_it_may() {
+    let setup = Setup::new();
+    let mut command = setup.relay();
+    let program = command.as_std().get_program().to_owned();
+    let data = setup.data();
+    command = Command::new("/bin/sh");
+    command
+        .args(["-c", "ulimit -Sn 64 && exec \"$@\"", "sh"])
+        .arg(program);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(&data);
+    let server = Server::start(command, &data, setup.file("log")).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let mut lines = limits.lines();
+    let line = lines
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1], "{line}");
+    server.kill().await;
+}
+
+#[tokio::test]
 async fn help_says_what_can_be_told() {
     let setup = Setup::new();
     let help = output(setup.relay().args(["serve", "--help"])).await;
@@ -357,14 +389,16 @@ async fn help_says_what_can_be_told() {
         assert!(help.contains(expected), "{help}");
     }
     let version = output(setup.relay().arg("--version")).await;
-    let expected = format!("relay {}\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(String::from_utf8(version.stdout).unwrap(), expected);
+    let version = String::from_utf8(version.stdout).unwrap();
+    let expected = format!("relay {} (commit ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(&expected), "{version}");
+    assert!(version.ends_with(", protocol 1)\n"), "{version}");
     let nothing = output(&mut setup.relay()).await;
     assert_eq!(nothing.status.code(), Some(2));
     assert!(
         String::from_utf8(nothing.stderr)
             .unwrap()
-            .contains("serve  Run a server")
+            .contains("serve        Run a server")
     );
     let unknown = output(setup.relay().args(["serve", "--lisen", "x"])).await;
     assert_eq!(unknown.status.code(), Some(2));

@@ -28,6 +28,34 @@ pub(super) fn head(connection: &Connection, workspace_no: u32) -> Result<ChainHe
     })
 }
 
+/// The end of the chain as it was when this was the last sequence number; nothing if no change ended there, or it
+/// was cut off since.
+pub(super) fn head_at(
+    connection: &Connection,
+    workspace_no: u32,
+    seq: u64,
+) -> Result<Option<ChainHead>> {
+    let cut = read_cut(connection, workspace_no)?;
+    let last = connection
+        .prepare_cached(
+            "SELECT position, count, hash FROM log WHERE position BETWEEN ?1 AND ?2
+             ORDER BY position DESC LIMIT 1",
+        )?
+        .query_row(
+            [
+                bounds(workspace_no).0,
+                Position::new(workspace_no, seq).key(),
+            ],
+            read_end,
+        )
+        .optional()?;
+    let found = last.into_iter().chain([cut]).find(|end| end.seq == seq);
+    Ok(found.map(|Head { seq, hash }| ChainHead {
+        seq,
+        hash: hex(&hash),
+    }))
+}
+
 fn hex(hash: &Hash) -> String {
     hash.iter()
         .fold(String::with_capacity(64), |mut text, byte| {

@@ -1,7 +1,7 @@
 //! One process per database: a lock on a file beside it, held while the store is open.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
@@ -41,6 +41,27 @@ impl Lock {
         file.set_len(0).and_then(|()| file.rewind()).map_err(io)?;
         writeln!(file, "{}", std::process::id()).map_err(io)?;
         Ok(Self(file))
+    }
+}
+
+/// The number of the process that has a database open, if one has; empty while it has not written it yet.
+///
+/// The system has no way to only ask: for an instant the lock is taken, and a server that starts in that
+/// instant is refused. So this is for when no server answers.
+pub(super) fn holder(database: &Path) -> std::io::Result<Option<String>> {
+    let mut file = match File::open(lock_path(database)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            file.read_to_string(&mut holder)?;
+            Ok(Some(holder.trim().to_owned()))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

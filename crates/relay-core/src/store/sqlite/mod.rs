@@ -9,6 +9,7 @@ mod agents;
 mod attaching;
 mod attachments;
 mod audit;
+mod beside;
 mod channels;
 mod checkpoint;
 mod codes;
@@ -59,6 +60,7 @@ use relay_protocol::message::RelayMessage;
 use rusqlite::Connection;
 use uuid::Uuid;
 
+pub use self::beside::Beside;
 use self::checkpoint::Checkpointer;
 pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
 use self::lock::Lock;

@@ -1,6 +1,7 @@
 //! Workspaces, agents, channels and policy.
 
 use relay_protocol::agent::{AgentIdentity, AgentType};
+use relay_protocol::api::audit::{EraseEvents, EventsErased};
 use relay_protocol::api::events::{EventList, EventQuery};
 use relay_protocol::api::service::{Health, ServiceStatus};
 use relay_protocol::api::workspace::*;
@@ -31,6 +32,8 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"items":[],"after":0}"#,
             r#"{"items":[{"seq":3,"id":"%8","at":"%T","workspaceId":"%5","type":"log","erased":true}],
                 "after":3,"nextCursor":"3"}"#;
+        EraseEvents: r#"{"seqs":[3,4],"reason":"a leaked key"}"#;
+        EventsErased: r#"{"erased":2}"#;
         Workspace: r#"{"workspaceId":"%5","name":"team","createdAt":"%T"}"#;
         RegisterAgent:
             r#"{"name":"engineer"}"#,

@@ -1,5 +1,6 @@
 //! A server in a process of its own, and short names for what every test does.
 
+mod desk;
 #[path = "../../../../relay-sdk/tests/it/support/proxy.rs"]
 #[allow(dead_code, reason = "the SDK's tests use more of it")]
 mod proxy;
@@ -8,6 +9,7 @@ mod server;
 use std::io::Write as _;
 use std::time::Duration;
 
+pub(crate) use desk::{Desk, finish, masked, text};
 pub(crate) use proxy::{Proxy, Weather};
 pub(crate) use server::{Server, Setup, output};
 

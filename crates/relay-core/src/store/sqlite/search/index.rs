@@ -75,7 +75,9 @@ impl Index {
 
     /// Makes an empty index, in place of any other.
     pub(super) fn create(path: &Path) -> rusqlite::Result<Self> {
-        remove(path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        remove(path)
+            .and_then(|()| make(path))
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         let connection = connect(path)?;
         lay_out(&connection)?;
         Ok(Self::empty(connection))
@@ -222,6 +224,15 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes the file, for its owner only: it has the words of all messages. What SQLite puts beside it follows.
+fn make(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -1,9 +1,7 @@
 //! `relay serve`: a server over a data directory, until it is told to stop.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,53 +11,77 @@ use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_outbound::{Limits, Outbound};
+use relay_protocol::ids::WorkspaceId;
 use relay_server::{Config, Rate};
+use serde::Serialize;
 use tokio::net::TcpListener;
-#[cfg(unix)]
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::{Layers, Origin, Settings};
+use crate::config::{Layers, Settings};
+use crate::contact::GlobalArguments;
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
-use crate::logging;
+use crate::failure::Outcome;
+use crate::output::Output;
+use crate::stop_signal::StopSignal;
+use crate::{logging, platform};
 
 /// The name of the workspace that a new data directory begins with.
 const FIRST_WORKSPACE: &str = "default";
 
-/// What `relay serve` can be told.
-#[derive(Args)]
-pub(crate) struct ServeArguments {
-    /// Where the data is kept [default: ~/.local/share/relay]
-    #[arg(long, value_name = "DIR", env = "RELAY_DATA")]
-    data: Option<PathBuf>,
+/// What a server can be told when it starts.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct StartArguments {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:4000]
     #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
+    pub(crate) listen: Option<String>,
     /// A configuration file [default: relay.toml in the data directory, if it is there]
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Begin a new workspace, because credentials.json is lost; the old ones stay in the database
     #[arg(long)]
-    new_workspace: bool,
+    pub(crate) new_workspace: bool,
 }
 
-/// Runs a server.
-pub(crate) fn run(arguments: ServeArguments) -> Result<()> {
-    let data = DataDirectory::open(arguments.data.clone())?;
-    let (settings, origins) = settings(&arguments, &data)?;
+/// How a server says that it is ready. It is called once, and may not fail: the server runs.
+pub(crate) type Announce<'a> = &'a dyn Fn(&DataDirectory, &Credentials);
+
+/// `relay serve`.
+pub(crate) fn run(
+    arguments: &StartArguments,
+    globals: &GlobalArguments,
+    output: &Output,
+) -> Outcome {
+    let data = DataDirectory::open(globals.data.as_deref())?;
+    let layers = Layers::defaults()?;
+    start(arguments, &data, layers, &|data, credentials| {
+        announce(output, data, credentials);
+    })?;
+    Ok(())
+}
+
+/// Runs a server until it is told to stop.
+pub(crate) fn start(
+    arguments: &StartArguments,
+    data: &DataDirectory,
+    layers: Layers,
+    announce: Announce<'_>,
+) -> Result<()> {
+    let (settings, origins) = layered(layers, arguments, data)?.finish()?;
     logging::begin(&settings.log).with_context(|| origins["log.filter"].to_string())?;
+    platform::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("no threads to run on")?;
-    runtime.block_on(serve(&arguments, &data, &settings))
+    runtime.block_on(serve(arguments, data, &settings, announce))
 }
 
-fn settings(
-    arguments: &ServeArguments,
+/// Puts what the file, the environment and the flags say over what there is.
+pub(crate) fn layered(
+    mut layers: Layers,
+    arguments: &StartArguments,
     data: &DataDirectory,
-) -> Result<(Settings, BTreeMap<String, Origin>)> {
-    let mut layers = Layers::defaults()?;
+) -> Result<Layers> {
     let usual = data.config();
     let file = match &arguments.config {
         Some(path) => Some(path.clone()),
@@ -80,13 +102,14 @@ fn settings(
     if let Some(listen) = &arguments.listen {
         layers.flag("--listen", "server.listen", listen)?;
     }
-    layers.finish()
+    Ok(layers)
 }
 
 async fn serve(
-    arguments: &ServeArguments,
+    arguments: &StartArguments,
     data: &DataDirectory,
     settings: &Settings,
+    announce: Announce<'_>,
 ) -> Result<()> {
     // From here on somebody may want the server to stop.
     let stop = StopSignal::listen()?;
@@ -96,6 +119,19 @@ async fn serve(
         format!("can't listen on {listen}; choose another address with --listen")
     })?;
     let url = url_of(listener.local_addr()?);
+    let (engine, credentials) = open(data, url, arguments.new_workspace).await?;
+    credentials.write(&data.credentials())?;
+    announce(data, &credentials);
+    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
+    Ok(())
+}
+
+/// Opens the data, and finds the keys to it; what is not there is made.
+pub(crate) async fn open(
+    data: &DataDirectory,
+    url: String,
+    new_workspace: bool,
+) -> Result<(Arc<Engine>, Credentials)> {
     let is_new = data.prepare_database()?;
     let environment = Environment::system();
     let options = SqliteOptions {
@@ -106,8 +142,8 @@ async fn serve(
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {
-        Some(known) if !arguments.new_workspace => Credentials { url, ..known },
-        None if !is_new && !arguments.new_workspace => bail!(
+        Some(known) if !new_workspace => Credentials { url, ..known },
+        None if !is_new && !new_workspace => bail!(
             "{} is there, but {} is not, so nobody could get in; restore it, or begin a new workspace \
              beside the old ones with --new-workspace",
             data.database().display(),
@@ -115,14 +151,11 @@ async fn serve(
         ),
         _ => begin(&engine, url).await?,
     };
-    credentials.write(&data.credentials())?;
-    announce(data, &credentials);
-    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
-    Ok(())
+    Ok((engine, credentials))
 }
 
 /// Where programs on this machine reach a server that listens there.
-fn url_of(address: SocketAddr) -> String {
+pub(crate) fn url_of(address: SocketAddr) -> String {
     let host: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -145,17 +178,52 @@ async fn begin(engine: &Engine, url: String) -> Result<Credentials> {
 }
 
 /// Says that the server is ready. Whoever started it may not want to know: then nobody is told.
-fn announce(data: &DataDirectory, credentials: &Credentials) {
-    let lines = format!(
-        "relay {} is ready\nurl          {}\ndata         {}\ncredentials  {}\n",
-        env!("CARGO_PKG_VERSION"),
-        credentials.url,
-        data.path().display(),
-        data.credentials().display()
-    );
-    let mut output = std::io::stdout();
-    let _ = output.write_all(lines.as_bytes());
-    let _ = output.flush();
+fn announce(output: &Output, data: &DataDirectory, credentials: &Credentials) {
+    let ready = Ready::new(Start::Started, data, credentials);
+    let _ = output.show(&ready, |_| {
+        format!(
+            "relay {} is ready\nurl          {}\ndata         {}\ncredentials  {}\n",
+            env!("CARGO_PKG_VERSION"),
+            ready.url,
+            ready.data.display(),
+            ready.credentials.display()
+        )
+    });
+}
+
+/// A server that runs, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Ready<'a> {
+    pub(crate) status: Start,
+    pub(crate) url: &'a str,
+    pub(crate) data: &'a Path,
+    pub(crate) credentials: PathBuf,
+    pub(crate) workspace_id: WorkspaceId,
+}
+
+/// Whether it was this command that started it.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Start {
+    Started,
+    Running,
+}
+
+impl<'a> Ready<'a> {
+    pub(crate) fn new(
+        status: Start,
+        data: &'a DataDirectory,
+        credentials: &'a Credentials,
+    ) -> Self {
+        Self {
+            status,
+            url: &credentials.url,
+            data: data.path(),
+            credentials: data.credentials(),
+            workspace_id: credentials.workspace_id,
+        }
+    }
 }
 
 /// The settings as the server takes them.
@@ -180,44 +248,6 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
         },
         outbound: Outbound::new(settings.outbound.allow.clone(), Limits::default()),
         ..Config::default()
-    }
-}
-
-/// What tells the server to stop: Ctrl-C, or the signal that service managers send.
-struct StopSignal {
-    #[cfg(unix)]
-    interrupted: Signal,
-    #[cfg(unix)]
-    terminated: Signal,
-}
-
-impl StopSignal {
-    /// Listens from now on; until then a signal ends the process on the spot.
-    #[cfg(unix)]
-    fn listen() -> Result<Self> {
-        let listen = |kind| signal(kind).context("can't listen to signals");
-        Ok(Self {
-            interrupted: listen(SignalKind::interrupt())?,
-            terminated: listen(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(unix)]
-    async fn come(mut self) {
-        tokio::select! {
-            _ = self.interrupted.recv() => {}
-            _ = self.terminated.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    fn listen() -> Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(not(unix))]
-    async fn come(self) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }
 

@@ -1,0 +1,105 @@
+//! `relay up`: a server for oneself, with a word about what to do with it.
+
+use std::time::Duration;
+
+use relay_sdk::{Options, Relay};
+
+use super::serve::{self, Ready, Start, StartArguments};
+use crate::config::Layers;
+use crate::contact::GlobalArguments;
+use crate::credentials::Credentials;
+use crate::data::DataDirectory;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, Style, fields};
+
+/// How long the server that may be running has to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  relay up                                  a server on 127.0.0.1:4000, data in ~/.local/share/relay
+  relay up --data ./team --listen 127.0.0.1:0
+                                            another one, on a port that is free
+
+When one over the same data is running already, this says where and ends with 0.";
+
+pub(crate) fn run(
+    arguments: &StartArguments,
+    globals: &GlobalArguments,
+    output: &Output,
+) -> Outcome {
+    let data = DataDirectory::open(globals.data.as_deref())?;
+    if let Some(credentials) = running(&data)? {
+        let ready = Ready::new(Start::Running, &data, &credentials);
+        return output.show(&ready, |style| {
+            summary(style, "is running already", &data, &ready)
+        });
+    }
+    let mut layers = Layers::defaults()?;
+    // Whoever starts it by hand wants to read the summary, and what goes wrong.
+    layers.flag("relay up", "log.filter", "warn")?;
+    serve::start(arguments, &data, layers, &|data, credentials| {
+        let ready = Ready::new(Start::Started, data, credentials);
+        let _ = output.show(&ready, |style| {
+            let stop = style.faint("Ctrl-C stops it; nothing is lost.");
+            format!("{}\n\n{stop}", summary(style, "is ready", data, &ready))
+        });
+    })?;
+    Ok(())
+}
+
+/// The credentials of the server that runs over this data, if one does: it lets us in with its own key.
+fn running(data: &DataDirectory) -> Outcome<Option<Credentials>> {
+    let Some(credentials) = Credentials::read(&data.credentials())? else {
+        return Ok(None);
+    };
+    let options = Options {
+        patience: Duration::ZERO,
+        timeout: PATIENCE,
+        connect_timeout: PATIENCE,
+        ..Options::default()
+    };
+    let relay = Relay::with_options(&credentials.url, &credentials.workspace_key, options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
+    let workspace = runtime.block_on(relay.workspace());
+    let is_ours =
+        workspace.is_ok_and(|workspace| workspace.workspace_id == credentials.workspace_id);
+    Ok(is_ours.then_some(credentials))
+}
+
+fn summary(style: &Style, state: &str, data: &DataDirectory, ready: &Ready<'_>) -> String {
+    let title = style.strong(&format!("relay {} {state}", env!("CARGO_PKG_VERSION")));
+    let place = fields(
+        style,
+        &[
+            ("url", ready.url.to_owned()),
+            ("data", ready.data.display().to_string()),
+            ("credentials", ready.credentials.display().to_string()),
+        ],
+    );
+    let with_data = match data.is_usual() {
+        true => String::new(),
+        false => format!(" --data {}", data.in_shell()),
+    };
+    let heading = |text: &str| style.strong(text);
+    format!(
+        "{title}\n{place}\n\n\
+         {try_it}\n  \
+           relay agent register ada{with_data}\n  \
+           relay agent register bob{with_data}\n  \
+           relay send bob 'Shall we ship?' --as ada{with_data}\n  \
+           relay inbox --as bob{with_data}\n\n\
+         {connect}\n  \
+           relay agent register NAME --show-token{with_data}\n  \
+           and give it that token as RELAY_TOKEN, with RELAY_URL={url}\n\n\
+         {watch}\n  \
+           relay listen{with_data}",
+        try_it = heading("Try it in another terminal"),
+        connect = heading("Connect an agent"),
+        watch = heading("Watch what happens"),
+        url = ready.url,
+    )
+}

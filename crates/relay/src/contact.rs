@@ -1,0 +1,311 @@
+//! How a command finds a server, and as whom it acts there.
+//!
+//! The server is the one of `RELAY_URL`, or the one that `credentials.json` in the data directory tells of. The
+//! credential is, in this order: the kept token of the agent of `--as`, `RELAY_TOKEN`, the workspace key in
+//! `credentials.json`. What changes the workspace itself is done with the workspace key, whoever `--as` is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use relay_protocol::ids::WorkspaceId;
+use relay_protocol::names;
+use relay_sdk::{ErrorCode, Options, Relay};
+
+use crate::agent_tokens::AgentTokens;
+use crate::credentials::Credentials;
+use crate::data::DataDirectory;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::ColorChoice;
+
+/// How long a command that has reached the server goes on trying when the connection breaks.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What every command can be told.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GlobalArguments {
+    /// Where the data is kept, and the credentials are found [default: ~/.local/share/relay]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "RELAY_DATA",
+        global = true,
+        help_heading = "Everywhere"
+    )]
+    pub(crate) data: Option<PathBuf>,
+    /// Act as this agent, whose token `relay agent register` has kept
+    #[arg(
+        long = "as",
+        value_name = "AGENT",
+        env = "RELAY_AS",
+        global = true,
+        help_heading = "Everywhere"
+    )]
+    pub(crate) as_agent: Option<String>,
+    /// Print JSON for programs; errors, too
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+    /// When to use colour; by default on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        help_heading = "Everywhere"
+    )]
+    pub(crate) color: ColorChoice,
+}
+
+/// As whom a command acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// The agent of `--as`, or whoever the credential belongs to.
+    Chosen,
+    /// The workspace, whoever `--as` is.
+    Workspace,
+}
+
+/// A server that was found, and a credential for it. Whether it answers is not known yet.
+pub(crate) struct Contact {
+    /// Asks once. Whoever types a command wants to know at once that nobody answers.
+    pub(crate) relay: Relay,
+    url: String,
+    token: String,
+    credential: Credential,
+    asked: Option<PathBuf>,
+    workspace: Option<WorkspaceId>,
+}
+
+/// Where the credential came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Credential {
+    File(PathBuf),
+    Variable,
+    Kept(String),
+}
+
+/// Runs a command that asks a server.
+pub(crate) fn with_server(
+    globals: &GlobalArguments,
+    actor: Actor,
+    work: impl AsyncFnOnce(&Contact) -> Outcome,
+) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
+    runtime.block_on(async {
+        let contact = Contact::find(globals, actor).await?;
+        let done = Box::pin(work(&contact)).await;
+        done.map_err(|failure| contact.explain(failure))
+    })
+}
+
+impl Contact {
+    /// Finds the server and the credential.
+    pub(crate) async fn find(globals: &GlobalArguments, actor: Actor) -> Outcome<Self> {
+        let contact = Self::of_workspace(globals)?;
+        match (&globals.as_agent, actor) {
+            (Some(agent), Actor::Chosen) => contact.acting_as(agent).await,
+            _ => Ok(contact),
+        }
+    }
+
+    fn of_workspace(globals: &GlobalArguments) -> Outcome<Self> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let (url, token, credential, workspace) =
+            match (variable("RELAY_URL"), variable("RELAY_TOKEN")) {
+                (Some(url), Some(token)) => (url, token, Credential::Variable, None),
+                (Some(_), None) => {
+                    return Err(Failure::usage("RELAY_URL is set and RELAY_TOKEN is not")
+                        .next("set RELAY_TOKEN to a key or token of that server"));
+                }
+                (None, token) => {
+                    let data = DataDirectory::locate(globals.data.as_deref())?;
+                    let file = data.credentials();
+                    let found = Credentials::read(&file)?.ok_or_else(|| nowhere(&data))?;
+                    match token {
+                        Some(token) => (found.url, token, Credential::Variable, None),
+                        None => {
+                            let workspace = Some(found.workspace_id);
+                            (
+                                found.url,
+                                found.workspace_key,
+                                Credential::File(file),
+                                workspace,
+                            )
+                        }
+                    }
+                }
+            };
+        let relay = Relay::with_options(&url, &token, impatient())?;
+        Ok(Self {
+            relay,
+            url,
+            token,
+            credential,
+            asked: globals.data.clone(),
+            workspace,
+        })
+    }
+
+    /// Where tokens are kept. Whoever brings an address and a credential need not have such a place.
+    fn data(&self) -> Outcome<DataDirectory> {
+        Ok(DataDirectory::locate(self.asked.as_deref())?)
+    }
+
+    /// The same server, as an agent whose token is kept.
+    async fn acting_as(mut self, agent: &str) -> Outcome<Self> {
+        let agent = agent.trim_start_matches('@');
+        if self.workspace.is_none() {
+            let me = self
+                .relay
+                .me()
+                .await
+                .map_err(|error| self.explain(error.into()))?;
+            let is_agent = me.agent.as_ref().map(|me| names::fold(&me.name));
+            if is_agent == Some(names::fold(agent)) {
+                return Ok(self);
+            }
+            self.workspace = me.workspace.map(|workspace| workspace.workspace_id);
+        }
+        let kept = match self.workspace {
+            Some(workspace) => AgentTokens::of(&self.data()?, workspace).find(agent)?,
+            None => None,
+        };
+        let Some(token) = kept else {
+            return Err(self.no_token(agent).await);
+        };
+        self.relay = Relay::with_options(&self.url, &token, impatient())?;
+        self.token = token;
+        self.credential = Credential::Kept(agent.to_owned());
+        Ok(self)
+    }
+
+    /// Why nobody can act as this agent from here.
+    async fn no_token(&self, agent: &str) -> Failure {
+        if let Err(error) = self.relay.agent(agent).await {
+            let failure = self.explain(error.into());
+            return match failure.server_code() {
+                Some(ErrorCode::UnknownAgent) => {
+                    failure.next(format!("`relay agent register {agent}` makes it"))
+                }
+                _ => failure,
+            };
+        }
+        let place = match self.data() {
+            Ok(data) => data.agents().display().to_string(),
+            Err(failure) => return failure,
+        };
+        let message = format!("expected a token of @{agent} in {place}, found none");
+        Failure::new(Exit::Refused, "no_token", message).next(format!(
+            "set RELAY_TOKEN to its token, or take it over with `relay agent register {agent} --adopt`, \
+             which ends the old token within a minute"
+        ))
+    }
+
+    /// The same as whom it is, but for whoever wants to stay: it comes back when the server does.
+    pub(crate) fn patient(&self) -> Outcome<Relay> {
+        let options = Options {
+            patience: PATIENCE,
+            ..Options::default()
+        };
+        Ok(Relay::with_options(&self.url, &self.token, options)?)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether the credential is the workspace key of the data directory.
+    pub(crate) const fn is_of_data(&self) -> bool {
+        matches!(self.credential, Credential::File(_))
+    }
+
+    /// The credential itself, for whoever asked to see it.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The tokens that are kept for the agents of this workspace.
+    pub(crate) async fn agent_tokens(&self) -> Outcome<AgentTokens> {
+        let workspace = match self.workspace {
+            Some(workspace) => workspace,
+            None => self.relay.workspace().await?.workspace_id,
+        };
+        Ok(AgentTokens::of(&self.data()?, workspace))
+    }
+
+    /// Says about a failure what only this place knows: where the server should be, which credential it was.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        let url = &self.url;
+        if failure.exit() == Exit::ServerAway {
+            let what = match failure.code() {
+                "not_relay" => format!("what answers at {url} is not Relay"),
+                _ => format!("no server answers at {url}"),
+            };
+            let why = failure.message().to_owned();
+            return failure
+                .saying(format!("{what}: {why}"))
+                .next(self.how_to_start());
+        }
+        if failure.server_code() != Some(ErrorCode::Unauthorized) {
+            return failure;
+        }
+        match &self.credential {
+            Credential::File(path) => failure
+                .saying(format!("the server at {url} does not know the key in {}", path.display()))
+                .next("is another server running at that address? Start the one of this data with `relay up`"),
+            Credential::Variable => failure
+                .saying(format!(
+                    "the server at {url} does not take the token in RELAY_TOKEN: it was revoked, has expired, or \
+                     belongs to another server"
+                ))
+                .next("set RELAY_TOKEN to one that is valid, or unset it to use the workspace key"),
+            Credential::Kept(agent) => failure
+                .saying(format!(
+                    "the server at {url} no longer takes the token that is kept for @{agent}"
+                ))
+                .next(format!("`relay agent rotate {agent}` gets a new one")),
+        }
+    }
+
+    fn how_to_start(&self) -> String {
+        match &self.credential {
+            Credential::Variable if std::env::var_os("RELAY_URL").is_some() => {
+                "is RELAY_URL right, and does the server run there?".to_owned()
+            }
+            _ => match self.data() {
+                Ok(data) => format!("start it: {}", up_command(&data)),
+                Err(_) => "start it: relay up".to_owned(),
+            },
+        }
+    }
+}
+
+/// There is no server that could be asked.
+fn nowhere(data: &DataDirectory) -> Failure {
+    let message = format!(
+        "expected {}, which a server writes when it starts; found none",
+        data.credentials().display()
+    );
+    Failure::new(Exit::ServerAway, "server_away", message).next(format!(
+        "start a server: {}; or set RELAY_URL and RELAY_TOKEN",
+        up_command(data)
+    ))
+}
+
+/// How a server over this data is started.
+fn up_command(data: &DataDirectory) -> String {
+    match data.is_usual() {
+        true => "relay up".to_owned(),
+        false => format!("relay up --data {}", data.in_shell()),
+    }
+}
+
+fn impatient() -> Options {
+    Options {
+        patience: Duration::ZERO,
+        ..Options::default()
+    }
+}

@@ -1,0 +1,17 @@
+//! Every command on its real output, against a real server.
+
+mod administration;
+mod agents;
+mod audit;
+mod backups;
+mod channels;
+mod deliveries;
+mod demo;
+mod doctor;
+mod errors;
+mod listening;
+mod messages;
+mod sending;
+mod sessions;
+mod shell;
+mod starting;
