@@ -22,10 +22,6 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-/// The system's own keeps what thousands of sessions have freed; this one gives it back.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
 use crate::commands::serve::StartArguments;
 use crate::commands::{
     agent, audit, backup, channel, completions, config as config_command, delivery, demo, doctor,
@@ -34,6 +30,10 @@ use crate::commands::{
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{ColorChoice, Output};
+
+/// The system's own keeps what thousands of sessions have freed; this one gives it back.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Version, commit and protocol.
 fn version() -> String {

@@ -119,7 +119,11 @@ async fn serve(
         format!("can't listen on {listen}; choose another address with --listen")
     })?;
     let url = url_of(listener.local_addr()?);
-    let (engine, credentials) = open(data, url, arguments.new_workspace).await?;
+    let options = SqliteOptions {
+        index_ahead: settings.search.ahead,
+        ..SqliteOptions::new(data.database())
+    };
+    let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
     credentials.write(&data.credentials())?;
     announce(data, &credentials);
     relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
@@ -129,16 +133,13 @@ async fn serve(
 /// Opens the data, and finds the keys to it; what is not there is made.
 pub(crate) async fn open(
     data: &DataDirectory,
+    options: &SqliteOptions,
     url: String,
     new_workspace: bool,
 ) -> Result<(Arc<Engine>, Credentials)> {
     let is_new = data.prepare_database()?;
     let environment = Environment::system();
-    let options = SqliteOptions {
-        index_ahead: settings.search.ahead,
-        ..SqliteOptions::new(data.database())
-    };
-    let store = SqliteStore::open(&options, environment.random.clone())?;
+    let store = SqliteStore::open(options, environment.random.clone())?;
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
     let known = Credentials::read(&data.credentials())?;
     let credentials = match known {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use relay_core::store::sqlite::SqliteOptions;
 use relay_server::{Config, ServeError};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -33,7 +34,8 @@ impl ThrowawayServer {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.context("no port of this machine can be listened on")?;
         let url = serve::url_of(listener.local_addr()?);
-        let (engine, credentials) = serve::open(&data, url, false).await?;
+        let options = SqliteOptions::new(data.database());
+        let (engine, credentials) = serve::open(&data, &options, url, false).await?;
         credentials.write(&data.credentials())?;
         let config = Config {
             // Whoever is connected at the end is part of the tour, which is over.
