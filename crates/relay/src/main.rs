@@ -9,6 +9,7 @@ mod data;
 mod failure;
 mod literal;
 mod logging;
+mod memory;
 mod moment;
 mod output;
 mod platform;
@@ -20,7 +21,6 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use mimalloc::MiMalloc;
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
@@ -30,10 +30,6 @@ use crate::commands::{
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{ColorChoice, Output};
-
-/// The system's own keeps what thousands of sessions have freed; this one gives it back.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Version, commit and protocol.
 fn version() -> String {

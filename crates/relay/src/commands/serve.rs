@@ -23,7 +23,7 @@ use crate::data::DataDirectory;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::stop_signal::StopSignal;
-use crate::{logging, platform};
+use crate::{logging, memory, platform};
 
 /// The name of the workspace that a new data directory begins with.
 const FIRST_WORKSPACE: &str = "default";
@@ -126,8 +126,11 @@ async fn serve(
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
     credentials.write(&data.credentials())?;
     announce(data, &credentials);
-    relay_server::serve(listener, engine, server_config(settings), stop.come()).await?;
-    Ok(())
+    let serving = relay_server::serve(listener, engine, server_config(settings), stop.come());
+    tokio::select! {
+        served = serving => Ok(served?),
+        never = memory::give_back() => match never {},
+    }
 }
 
 /// Opens the data, and finds the keys to it; what is not there is made.
