@@ -1,5 +1,6 @@
 //! A run: the machine first, then each part.
 
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub enum Progress<'a> {
     Machine(&'a Machine),
     /// A part begins.
     Begins(Part),
+    /// A round of it begins, the first with 1.
+    Round(Part, usize),
     /// A part has ended.
     Ended(&'a Section),
 }
@@ -61,18 +64,23 @@ async fn told_to_stop() -> Result<()> {
 }
 
 async fn run_parts(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report> {
-    let bench = Bench { options };
+    let bench = Bench {
+        options,
+        tell: RefCell::new(tell),
+        at: Cell::new((Part::ALL[0], 0)),
+    };
     let machine = look_at_machine(&bench).await?;
-    tell(Progress::Machine(&machine));
+    bench.tell(Progress::Machine(&machine));
     let mut sections = Vec::new();
     for part in &options.parts {
-        tell(Progress::Begins(*part));
+        bench.at.set((*part, 0));
+        bench.tell(Progress::Begins(*part));
         let section = parts::run(&bench, *part).await;
         let mut section = section.with_context(|| format!("{part} could not be measured"))?;
         if !machine.durable {
             section.notes.push("Not durable here.".to_owned());
         }
-        tell(Progress::Ended(&section));
+        bench.tell(Progress::Ended(&section));
         sections.push(section);
     }
     Ok(Report { machine, sections })
@@ -104,9 +112,16 @@ async fn look_at_machine(bench: &Bench<'_>) -> Result<Machine> {
 /// What all parts need.
 pub(crate) struct Bench<'a> {
     pub(crate) options: &'a Options,
+    tell: RefCell<&'a mut dyn FnMut(Progress<'_>)>,
+    /// The part that is measured, and how many of its rounds have begun.
+    at: Cell<(Part, usize)>,
 }
 
 impl Bench<'_> {
+    fn tell(&self, progress: Progress<'_>) {
+        (self.tell.borrow_mut())(progress);
+    }
+
     pub(crate) fn directory(&self) -> &Path {
         &self.options.directory
     }
@@ -127,6 +142,9 @@ impl Bench<'_> {
         &self,
         ours: impl IntoIterator<Item = &'p Process>,
     ) -> Others {
+        let (part, rounds) = self.at.get();
+        self.at.set((part, rounds + 1));
+        self.tell(Progress::Round(part, rounds + 1));
         let mut all = vec![machine::this_process()];
         all.extend(ours.into_iter().cloned());
         let begun = Instant::now();

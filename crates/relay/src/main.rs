@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    agent, audit, backup, channel, completions, config as config_command, delivery, demo, doctor,
+    agent, audit, backup, bench, channel, completions, config as config_command, delivery, demo, doctor,
     inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token, up,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
@@ -120,6 +120,9 @@ enum Command {
     /// Watch three agents talk for a minute, and have it explained
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArguments),
+    /// Measure Relay on this machine, beside Redis and plain sockets
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::BenchArguments),
     /// Print completions for a shell
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::CompletionsArguments),
@@ -188,6 +191,7 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Restore(arguments) => restore::run(arguments, globals, output),
         Command::Doctor(arguments) => doctor::run(arguments, globals, output),
         Command::Demo(arguments) => demo::run(arguments, globals, output),
+        Command::Bench(arguments) => bench::run(arguments, output),
         Command::Completions(arguments) => completions::run(arguments, output),
         Command::Man(arguments) => man::run(arguments, output),
     }

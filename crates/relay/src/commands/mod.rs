@@ -6,6 +6,7 @@
 pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod bench;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod config;

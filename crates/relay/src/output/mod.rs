@@ -1,6 +1,7 @@
 //! What commands print: words for people, or JSON for programs; colour and moving lines on terminals only.
 
 mod live;
+mod progress;
 mod style;
 mod table;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::platform;
 pub(crate) use live::LiveLines;
+pub(crate) use progress::ProgressLine;
 pub(crate) use style::Style;
 pub(crate) use table::{Table, fields};
 

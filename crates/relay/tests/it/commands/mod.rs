@@ -4,6 +4,7 @@ mod administration;
 mod agents;
 mod audit;
 mod backups;
+mod bench;
 mod channels;
 mod deliveries;
 mod demo;
