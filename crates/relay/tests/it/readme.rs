@@ -1,0 +1,189 @@
+//! The README's first ten minutes, as they are written there: every command is run, and has to say what the
+//! README shows, but for ids and times.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::support::{Setup, finish, masked, soon};
+
+const README: &str = include_str!("../../../../README.md");
+
+/// Where the chapter begins, and what comes after it.
+const CHAPTER: (&str, &str) = ("## The first ten minutes", "### The engine as a library");
+
+/// Stands for lines that are not shown.
+const AND_SO_ON: &str = "…";
+
+/// A command of the README, and what it says there.
+struct Step {
+    command: String,
+    says: Vec<String>,
+}
+
+fn steps() -> Vec<Step> {
+    let (_, chapter) = README.split_once(CHAPTER.0).unwrap();
+    let (chapter, _) = chapter.split_once(CHAPTER.1).unwrap();
+    let blocks = chapter.split("```console\n").skip(1);
+    let blocks = blocks.map(|block| block.split_once("```").unwrap().0);
+    let mut steps: Vec<Step> = Vec::new();
+    for line in blocks.flat_map(str::lines) {
+        match line.strip_prefix("$ ") {
+            Some(command) => steps.push(Step {
+                command: command.to_owned(),
+                says: Vec::new(),
+            }),
+            None => steps.last_mut().unwrap().says.push(line.to_owned()),
+        }
+    }
+    steps
+}
+
+/// The terminal of somebody who reads the README.
+struct Reader {
+    setup: Setup,
+    /// What stands in the README, and what it is here.
+    here: HashMap<String, String>,
+    /// What goes on in other terminals.
+    others: Vec<(Step, Child, Lines<BufReader<ChildStdout>>)>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let setup = Setup::new();
+        let home = setup.file("home");
+        std::fs::create_dir(&home).unwrap();
+        let here = HashMap::from([("/home/you".to_owned(), home.display().to_string())]);
+        Self {
+            setup,
+            here,
+            others: Vec::new(),
+        }
+    }
+
+    /// Text of the README as it is here.
+    fn translated(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (there, here) in &self.here {
+            text = text.replace(there, here);
+        }
+        text
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_relay"));
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", program.parent().unwrap().display());
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-c", &format!("exec {}", self.translated(command))])
+            .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.setup.file("home"))
+            .env("RELAY_SERVER_LISTEN", "127.0.0.1:0")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        shell
+    }
+
+    /// What was said has to be what the README shows. Ids of the README are from now on those that stand in
+    /// their places here.
+    fn compare(&mut self, step: &Step, said: &str) {
+        let shown: Vec<&String> = step
+            .says
+            .iter()
+            .take_while(|line| *line != AND_SO_ON)
+            .collect();
+        let said: Vec<&str> = said.lines().collect();
+        let is_cut = shown.len() < step.says.len();
+        assert!(
+            said.len() == shown.len() || (is_cut && said.len() > shown.len()),
+            "{}: {said:#?}",
+            step.command
+        );
+        for (shown, said) in shown.into_iter().zip(said) {
+            for (there, here) in ids(shown).zip(ids(said)) {
+                self.here.insert(there.to_owned(), here.to_owned());
+            }
+            let shown = masked(&self.translated(shown));
+            assert_eq!(masked(said), shown, "{}", step.command);
+        }
+    }
+
+    /// Runs something that goes on in a terminal of its own, until it has said its first lines.
+    async fn start(&mut self, step: Step, first: usize) -> Vec<String> {
+        let mut command = self.shell(&step.command);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = Vec::new();
+        while said.len() < first {
+            let line = soon(&step.command, lines.next_line()).await.unwrap();
+            said.push(line.expect("it goes on"));
+        }
+        self.others.push((step, child, lines));
+        said
+    }
+
+    async fn follow(&mut self, step: Step) {
+        if step.command.starts_with("cargo install") {
+            // The program under test is what that makes.
+        } else if step.command == "relay up" {
+            self.start_server(step).await;
+        } else if step.command.starts_with("python3") {
+            let said = self.start(step, 1).await;
+            assert_eq!(said, ["attached"]);
+        } else {
+            let done = finish(&mut self.shell(&step.command)).await;
+            assert_eq!(done.code, 0, "{}: {done:?}", step.command);
+            self.compare(&step, &format!("{}{}", done.out, done.err));
+        }
+    }
+
+    async fn start_server(&mut self, step: Step) {
+        let shown = step.says.len();
+        let said = self.start(step, shown).await;
+        let url = said[1].trim_start_matches("url").trim().to_owned();
+        // Another port, because that one may be in use.
+        self.here.insert("http://127.0.0.1:4000".to_owned(), url);
+        let (step, child, lines) = self.others.pop().unwrap();
+        self.compare(&step, &said.join("\n"));
+        self.others.push((step, child, lines));
+    }
+
+    /// Waits for what ends by itself in other terminals.
+    async fn look_at_others(&mut self) {
+        // The last first: the server is needed until the end.
+        for (step, mut child, mut lines) in std::mem::take(&mut self.others).into_iter().rev() {
+            if step.command == "relay up" {
+                continue;
+            }
+            let mut said = vec![step.says[0].clone()];
+            while let Some(line) = soon(&step.command, lines.next_line()).await.unwrap() {
+                said.push(line);
+            }
+            assert!(soon("its end", child.wait()).await.unwrap().success());
+            self.compare(&step, &said.join("\n"));
+        }
+    }
+}
+
+/// The ids in a text.
+fn ids(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_hexdigit() && c != '-')
+        .filter(|word| word.len() == 36)
+}
+
+#[tokio::test]
+async fn the_first_ten_minutes_are_as_they_are_written() {
+    let mut reader = Reader::new();
+    let steps = steps();
+    assert!(steps.len() >= 8, "the chapter has moved");
+    for step in steps {
+        reader.follow(step).await;
+    }
+    reader.look_at_others().await;
+}
