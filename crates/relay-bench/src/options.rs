@@ -193,7 +193,7 @@ mod tests {
         }
         let error = "sends".parse::<Part>().unwrap_err().to_string();
         assert!(
-            error.contains("\"sends\"; there are send, pipelined"),
+            error.contains("\"sends\"; there are send, search, pipelined"),
             "{error}"
         );
     }
