@@ -108,8 +108,7 @@ fn cpu_of_all(processes: &[Process]) -> Duration {
 /// Measures small synced writes, which bound everything durable, in a new file of a directory.
 pub(crate) fn synced_writes(directory: &Path, writes: u64) -> io::Result<Vec<Duration>> {
     use std::os::unix::fs::FileExt as _;
-    let path = directory.join("sync");
-    let file = std::fs::File::create(&path)?;
+    let file = tempfile::tempfile_in(directory)?;
     let block = [7u8; 4096];
     let all = (0..writes).map(|at| {
         let begun = Instant::now();
@@ -117,9 +116,7 @@ pub(crate) fn synced_writes(directory: &Path, writes: u64) -> io::Result<Vec<Dur
         file.sync_data()?;
         Ok(begun.elapsed())
     });
-    let all = all.collect::<io::Result<_>>()?;
-    std::fs::remove_file(path)?;
-    Ok(all)
+    all.collect()
 }
 
 /// Below this a synced write can't have reached a disk.

@@ -24,8 +24,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    agent, audit, backup, bench, channel, completions, config as config_command, delivery, demo, doctor,
-    inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token, up,
+    agent, audit, backup, bench, channel, completions, config as config_command, delivery, demo,
+    doctor, inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token,
+    up,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};

@@ -48,7 +48,11 @@ fn write(text: &str) {
 
 fn bar(done: usize, of: usize) -> String {
     let full = BAR * done.min(of) / of.max(1);
-    format!("[{}{}] {done}/{of}", "#".repeat(full), "-".repeat(BAR - full))
+    format!(
+        "[{}{}] {done}/{of}",
+        "#".repeat(full),
+        "-".repeat(BAR - full)
+    )
 }
 
 #[cfg(test)]

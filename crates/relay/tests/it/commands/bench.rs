@@ -16,8 +16,14 @@ async fn it_measures_a_part_and_says_so() {
     )
     .await;
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.out.contains("cores, shared by server and load"), "{done:?}");
-    assert!(done.out.contains("| indexed by the next search |"), "{done:?}");
+    assert!(
+        done.out.contains("cores, shared by server and load"),
+        "{done:?}"
+    );
+    assert!(
+        done.out.contains("| indexed by the next search |"),
+        "{done:?}"
+    );
     assert_eq!(done.err, "measuring search (1 of 1)\n");
 }
 
@@ -36,5 +42,8 @@ async fn a_part_that_does_not_exist_is_refused_with_those_that_do() {
     let setup = Setup::new();
     let done = finish(setup.relay().args(["bench", "sends"])).await;
     assert_eq!(done.code, 2, "{done:?}");
-    assert!(done.err.contains("there are send, search, pipelined"), "{done:?}");
+    assert!(
+        done.err.contains("there are send, search, pipelined"),
+        "{done:?}"
+    );
 }
