@@ -12,6 +12,7 @@ mod logging;
 mod memory;
 mod moment;
 mod output;
+mod paging;
 mod platform;
 mod stop_signal;
 mod throwaway;

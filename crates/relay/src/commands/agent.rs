@@ -5,7 +5,6 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
-use relay_protocol::api::Page;
 use relay_protocol::ids::AgentId;
 use relay_protocol::session::SessionSummary;
 use relay_protocol::status::AgentStatus;
@@ -16,6 +15,7 @@ use crate::contact::Contact;
 use crate::failure::Outcome;
 use crate::literal;
 use crate::output::{Output, Style, Table, fields, safe};
+use crate::paging::all_pages;
 
 /// Pages of sessions that are looked through for the current ones.
 const SESSION_PAGES: usize = 20;
@@ -157,20 +157,7 @@ fn credential(style: &Style, file: Option<&Path>, token: Option<&str>) -> Option
 }
 
 async fn list(contact: &Contact, output: &Output) -> Outcome {
-    let mut items = Vec::new();
-    let mut cursor: Option<String> = None;
-    loop {
-        let page = contact.relay.agents(cursor.as_deref()).await?;
-        items.extend(page.items);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    let all = Page {
-        items,
-        next_cursor: None,
-    };
+    let all = all_pages(async |cursor| contact.relay.agents(cursor).await).await?;
     let statuses = match output.is_json() {
         true => HashMap::new(),
         false => statuses(contact).await,

@@ -11,6 +11,7 @@ use crate::contact::Contact;
 use crate::failure::{Failure, Outcome};
 use crate::moment::ago;
 use crate::output::{Output, Style, Table, fields, safe};
+use crate::paging::all_pages;
 use crate::words;
 
 #[derive(Subcommand)]
@@ -147,20 +148,7 @@ async fn update(arguments: &UpdateArguments, contact: &Contact) -> Outcome<Chann
 }
 
 async fn list(contact: &Contact, output: &Output) -> Outcome {
-    let mut items = Vec::new();
-    let mut cursor: Option<String> = None;
-    loop {
-        let page = contact.relay.channels(cursor.as_deref()).await?;
-        items.extend(page.items);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    let all = Page {
-        items,
-        next_cursor: None,
-    };
+    let all = all_pages(async |cursor| contact.relay.channels(cursor).await).await?;
     output.show(&all, |style| {
         let mut table = Table::new(&["channel", "members", "topic"]);
         for channel in &all.items {
@@ -193,20 +181,12 @@ struct Shown {
 
 async fn show(name: &str, contact: &Contact, output: &Output) -> Outcome {
     let channel = contact.relay.channel(name).await?;
-    let mut members = Vec::new();
-    let mut cursor: Option<String> = None;
-    loop {
-        let page = contact
-            .relay
-            .channel_members(name, cursor.as_deref())
-            .await?;
-        members.extend(page.items);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    let shown = Shown { channel, members };
+    let members =
+        all_pages(async |cursor| contact.relay.channel_members(name, cursor).await).await?;
+    let shown = Shown {
+        channel,
+        members: members.items,
+    };
     output.show(&shown, |style| {
         let Shown { channel, members } = &shown;
         let names: Vec<&str> = members

@@ -1,7 +1,6 @@
 //! `relay token`: the credential in use, when it is asked for; and credentials that only look.
 
 use clap::{Args, Subcommand};
-use relay_protocol::api::Page;
 use relay_protocol::api::workspace::{
     CreateObserverToken, ObserverGrant, ObserverScope, ObserverToken,
 };
@@ -14,6 +13,7 @@ use crate::failure::Outcome;
 use crate::literal;
 use crate::moment::ago;
 use crate::output::{Output, Table, fields, one_line};
+use crate::paging::all_pages;
 
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
@@ -126,20 +126,7 @@ async fn create(arguments: &CreateArguments, contact: &Contact, output: &Output)
 }
 
 async fn list(contact: &Contact, output: &Output) -> Outcome {
-    let mut items = Vec::new();
-    let mut cursor: Option<String> = None;
-    loop {
-        let page = contact.relay.observer_tokens(cursor.as_deref()).await?;
-        items.extend(page.items);
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    let all = Page {
-        items,
-        next_cursor: None,
-    };
+    let all = all_pages(async |cursor| contact.relay.observer_tokens(cursor).await).await?;
     output.show(&all, |style| {
         let mut table = Table::new(&["id", "name", "sees", "made"]);
         for token in &all.items {

@@ -11,3 +11,18 @@ mod watch;
 pub(crate) use player::{Answer, Part, Player, Surfaced};
 pub(crate) use stage::Stage;
 pub(crate) use watch::{DeliveryWatch, Noted, Step};
+
+use crate::failure::{Exit, Failure, Outcome};
+
+/// Threads for the server and those who talk to it.
+const THREADS: usize = 2;
+
+/// Goes on a tour, to its end.
+pub(crate) fn tour(tour: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
+    runtime.block_on(tour)
+}

@@ -12,13 +12,10 @@ use self::narrator::{Narrator, Pace, Told};
 use self::play::Play;
 use crate::contact::{Actor, Contact, GlobalArguments};
 use crate::data::path_in_shell;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::stop_signal::StopSignal;
-use crate::throwaway::Stage;
-
-/// Threads for the server and the three sessions.
-const THREADS: usize = 2;
+use crate::throwaway::{Stage, tour};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -44,12 +41,7 @@ pub(crate) fn run(
     globals: &GlobalArguments,
     output: &Output,
 ) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
-    runtime.block_on(perform(arguments, globals, output))
+    tour(perform(arguments, globals, output))
 }
 
 async fn perform(arguments: &DemoArguments, globals: &GlobalArguments, output: &Output) -> Outcome {

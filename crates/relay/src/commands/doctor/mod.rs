@@ -23,13 +23,10 @@ use self::report::Report;
 use self::server::Server;
 use crate::contact::GlobalArguments;
 use crate::data::DataDirectory;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::stop_signal::StopSignal;
-use crate::throwaway::Stage;
-
-/// Threads for both ends of the round trip.
-const THREADS: usize = 2;
+use crate::throwaway::{Stage, tour};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -55,12 +52,7 @@ pub(crate) fn run(
     globals: &GlobalArguments,
     output: &Output,
 ) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
-    runtime.block_on(examine(arguments, globals, output))
+    tour(examine(arguments, globals, output))
 }
 
 async fn examine(
