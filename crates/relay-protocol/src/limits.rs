@@ -78,6 +78,10 @@ pub const BOUNDARY_BYTES: u32 = 32 * 1024;
 pub const FLUSHED_AT_ONCE: usize = 1_000;
 /// Most bytes of the name of a session's harness.
 pub const HARNESS_BYTES: usize = 255;
+/// Kinds of text that are followed at a time in one session; the one that was silent longest ends first.
+pub const STREAMS_PER_SESSION: usize = 64;
+/// Most characters of a client's name for a subscription.
+pub const SUBSCRIPTION_ID_CHARS: usize = 200;
 /// Most subscriptions of one connection.
 pub const SUBSCRIPTIONS_PER_CONNECTION: usize = 256;
 /// How long a connection may stay without `hello` when its credential is not in a header.

@@ -7,15 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use relay_protocol::limits::STREAMS_PER_SESSION;
 use relay_protocol::redact::{HOLD_MS, Redactor, Stream};
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
 
 use crate::runner::Mono;
 use crate::store::SessionNo;
-
-/// Kinds of text that are followed at a time in one session; the one that was silent longest ends first.
-const STREAMS_PER_SESSION: usize = 64;
 
 /// The streams of one session. Held while a report is stored, which keeps reports in order.
 pub(crate) type SharedStreams = Arc<tokio::sync::Mutex<Streams>>;

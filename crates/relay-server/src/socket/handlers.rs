@@ -7,7 +7,9 @@ use relay_core::{Engine, Reach};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::MessageReceipt;
 use relay_protocol::ids::SessionId;
-use relay_protocol::limits::{SESSIONS_PER_CONNECTION, SUBSCRIPTIONS_PER_CONNECTION};
+use relay_protocol::limits::{
+    SESSIONS_PER_CONNECTION, SUBSCRIPTION_ID_CHARS, SUBSCRIPTIONS_PER_CONNECTION,
+};
 use relay_protocol::link::{LinkKind, NoOptions};
 use relay_protocol::negotiation::CapabilityMismatch;
 use relay_protocol::problem::{ErrorCode, Problem};
@@ -23,9 +25,6 @@ use super::link::SocketLink;
 use super::outbox::Outgoing;
 use super::reader::{Answer, Answering, LinkedSession, Reader};
 use crate::refusal::Refusal;
-
-/// Most characters of the client's name for a subscription.
-const SUBSCRIPTION_ID_CHARS: usize = 200;
 
 type Answered = Result<ServerMessage, Refusal>;
 

@@ -136,3 +136,14 @@ async fn subscriptions_have_a_limit() {
     let more = json!({ "type": "subscribe", "id": "more", "pattern": "webhook.*" });
     assert_eq!(socket.refused(more).await, "limit_exceeded");
 }
+
+#[tokio::test]
+async fn names_of_subscriptions_have_a_limit() {
+    let world = World::start().await;
+    let mut socket = world.key.socket().await;
+    let named = |name: &str| json!({ "type": "subscribe", "id": name, "pattern": "webhook.*" });
+    socket.done(named(&"ü".repeat(200))).await;
+    let refused = socket.refused(named(&"ü".repeat(201))).await;
+    assert_eq!(refused, "invalid_request");
+    assert_eq!(socket.refused(named("")).await, "invalid_request");
+}
