@@ -71,6 +71,7 @@ pub(crate) fn start(
     platform::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_park(memory::tidy)
         .build()
         .context("no threads to run on")?;
     runtime.block_on(serve(arguments, data, &settings, announce))
