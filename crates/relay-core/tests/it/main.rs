@@ -16,6 +16,7 @@ mod depth;
 mod disk_full;
 mod errors;
 mod faults;
+mod formats;
 mod layout;
 mod live;
 mod messaging;

@@ -31,7 +31,8 @@ impl Beside {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(sqlite)?;
         match examine(&connection, path)? {
-            Found::Database => Ok(Self { connection }),
+            // What is read here is the same in all formats so far.
+            Found::Database | Found::Older(_) => Ok(Self { connection }),
             Found::Nothing => Err(OpenError::Foreign {
                 path: path.to_owned(),
                 why: "it is empty".to_owned(),

@@ -3,7 +3,7 @@
 //! Order at start: the lock, recovery of the write-ahead log (SQLite does that on opening, in memory),
 //! the format version, the last links of the chain. Everything found wrong is an [`OpenError`], and the
 //! file is left as it was: only then the connection is made ready to write, and a new file gets its
-//! schema.
+//! schema. An older format is copied and migrated first ([`migration`]).
 
 mod agents;
 mod attaching;
@@ -28,6 +28,7 @@ mod log;
 mod log_read;
 mod message_read;
 mod messages;
+mod migration;
 mod observers;
 mod opening;
 mod readers;
@@ -64,6 +65,7 @@ pub use self::beside::Beside;
 use self::checkpoint::Checkpointer;
 pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
 use self::lock::Lock;
+use self::migration::{STEPS, migrate};
 use self::opening::{Found, check_tail, create, examine};
 use self::readers::Readers;
 use self::search::SearchIndex;
@@ -86,7 +88,7 @@ use relay_protocol::ids::SessionId;
 use relay_protocol::time::Timestamp;
 
 /// The format that this program writes.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = migration::format_after(STEPS);
 
 /// The store. Dropping it writes what is queued and closes the files.
 pub struct SqliteStore {
@@ -113,6 +115,10 @@ impl SqliteStore {
             Found::Database => {
                 check_tail(&connection, &options.path)?;
                 options.begin_writing(&connection).map_err(sqlite)?;
+            }
+            Found::Older(from) => {
+                options.begin_writing(&connection).map_err(sqlite)?;
+                migrate(&mut connection, &options.path, from, STEPS)?;
             }
         }
         if let Some(on_writer) = &options.on_writer {

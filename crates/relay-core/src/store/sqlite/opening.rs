@@ -6,6 +6,7 @@ use relay_protocol::limits::CHAIN_CHECKED_AT_START;
 use rusqlite::Connection;
 
 use super::connection::OpenError;
+use super::migration::{FIRST_FORMAT, STEPS};
 use super::{FORMAT, audit, workspaces};
 use crate::store::records::AuditReport;
 
@@ -16,6 +17,8 @@ const APPLICATION_ID: i64 = 0x526c_6179;
 pub(super) enum Found {
     Nothing,
     Database,
+    /// A database of this older format.
+    Older(i64),
 }
 
 /// Finds out whose file it is and in which format, only by reading.
@@ -32,6 +35,9 @@ pub(super) fn examine(connection: &Connection, path: &Path) -> Result<Found, Ope
     match (application, found, tables) {
         (0, 0, 0) => Ok(Found::Nothing),
         (APPLICATION_ID, FORMAT, _) => Ok(Found::Database),
+        (APPLICATION_ID, found, _) if (FIRST_FORMAT..FORMAT).contains(&found) => {
+            Ok(Found::Older(found))
+        }
         (APPLICATION_ID, found, _) if found > FORMAT => Err(OpenError::Newer {
             path: path.to_owned(),
             found,
@@ -44,13 +50,19 @@ pub(super) fn examine(connection: &Connection, path: &Path) -> Result<Found, Ope
     }
 }
 
-/// Lays the schema out in a new file.
+/// Lays the tables out in a new file: those of the first format, then each step since, as a migration does.
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
-    let schema = include_str!("schema.sql");
+    let first = include_str!("schema.sql");
+    let rest = STEPS.concat();
     connection.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {schema}
+        "BEGIN IMMEDIATE; {first} {rest}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
     ))
+}
+
+/// Says in the file which format it has.
+pub(super) fn set_format(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", format)
 }
 
 /// Checks the newest links of every chain, sharing a fixed number of links among them.

@@ -22,6 +22,7 @@ use super::FORMAT;
 use super::checkpoint::Checkpointer;
 use super::directory::Directory;
 use super::log::Heads;
+use super::opening::set_format;
 use crate::delivery::pace::Pace;
 use crate::environment::Random;
 use crate::error::{Error, Result, StorageError};
@@ -359,10 +360,7 @@ impl Actor {
     /// Writes something harmless where the failed commit was. Its pages may be in the write-ahead log
     /// although it could not be synced, and a restart would take them for a commit.
     fn overwrite_failed(&self) {
-        let written = self
-            .parts
-            .connection
-            .pragma_update(None, "user_version", FORMAT);
+        let written = set_format(&self.parts.connection, FORMAT);
         if let Err(error) = written {
             tracing::warn!(%error, "a failed commit could not be overwritten; the next one will do it");
         }
