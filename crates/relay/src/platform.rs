@@ -4,11 +4,30 @@ use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
-/// The width of the terminal that standard output is, in characters.
+/// How many characters a terminal shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TerminalSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+/// The size of the terminal that standard output is.
 #[cfg(unix)]
-pub(crate) fn terminal_width() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+pub(crate) fn terminal() -> Option<TerminalSize> {
+    terminal_size(rustix::stdio::stdout())
+}
+
+/// The size of the terminal that standard error is.
+#[cfg(unix)]
+pub(crate) fn error_terminal() -> Option<TerminalSize> {
+    terminal_size(rustix::stdio::stderr())
+}
+
+#[cfg(unix)]
+fn terminal_size(of: std::os::fd::BorrowedFd<'_>) -> Option<TerminalSize> {
+    let size = rustix::termios::tcgetwinsize(of).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some(TerminalSize { columns, rows })
 }
 
 /// Lets this process have as many files and connections as the system allows it to ask for. Many systems
@@ -87,7 +106,12 @@ pub(crate) async fn nobody_reads() {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal() -> Option<TerminalSize> {
+    None
+}
+
+#[cfg(not(unix))]
+pub(crate) fn error_terminal() -> Option<TerminalSize> {
     None
 }
 

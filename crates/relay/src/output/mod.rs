@@ -4,6 +4,7 @@ mod live;
 mod progress;
 mod style;
 mod table;
+mod width;
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
@@ -125,12 +126,28 @@ impl Output {
 
     /// Lines that change in place, where that is possible: on a terminal, if they fit.
     pub(crate) fn live_lines(&self, count: usize) -> Option<LiveLines> {
-        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        if self.json || !self.is_terminal || is_dumb {
+        if self.json || !self.is_terminal || !can_change_lines() {
             return None;
         }
-        LiveLines::new(count, platform::terminal_width()?)
+        LiveLines::new(count, platform::terminal()?)
     }
+
+    /// Changes one of them.
+    pub(crate) fn change(&self, live: &mut LiveLines, index: usize, text: &str) -> Outcome {
+        live.fit(platform::terminal());
+        self.write(&live.set(index, text))
+    }
+
+    /// Leaves them as they are, but whole.
+    pub(crate) fn settle(&self, live: &mut LiveLines) -> Outcome {
+        live.fit(platform::terminal());
+        self.write(&live.settle())
+    }
+}
+
+/// Whether a terminal can go back to a line that it has shown.
+fn can_change_lines() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Text of others as a terminal may show it: nothing in it can move the cursor, hide or recolour.

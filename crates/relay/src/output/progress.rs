@@ -1,40 +1,48 @@
 //! How far something long has come: one line on standard error that changes in place, or, where that is no
 //! terminal, a line for each step.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
+
+use super::{LiveLines, can_change_lines};
+use crate::platform;
 
 /// How many characters the bar has.
 const BAR: usize = 20;
 
 /// The line.
 pub(crate) struct ProgressLine {
-    in_place: bool,
+    in_place: Option<LiveLines>,
     last: Option<String>,
 }
 
 impl ProgressLine {
     pub(crate) fn new() -> Self {
+        let size = platform::error_terminal().filter(|_| can_change_lines());
         Self {
-            in_place: std::io::stderr().is_terminal(),
+            in_place: size.and_then(|size| LiveLines::new(1, size)),
             last: None,
         }
     }
 
     /// So many steps of so many are done, and this one is under way; `detail` changes meanwhile.
     pub(crate) fn show(&mut self, done: usize, of: usize, step: &str, detail: &str) {
-        let text = match self.in_place {
-            true => format!("\r{} {step}{detail}\u{1b}[K", bar(done, of)),
-            false if self.last.as_deref() == Some(step) => return,
-            false => format!("{step} ({} of {of})\n", done + 1),
+        let text = match &mut self.in_place {
+            Some(live) => {
+                live.fit(platform::error_terminal());
+                live.set(0, &format!("{} {step}{detail}", bar(done, of)))
+            }
+            None if self.last.as_deref() == Some(step) => return,
+            None => format!("{step} ({} of {of})\n", done + 1),
         };
         self.last = Some(step.to_owned());
         write(&text);
     }
 
     /// Takes the line away, before something else is written.
-    pub(crate) fn clear(&self) {
-        if self.in_place && self.last.is_some() {
-            write("\r\u{1b}[K");
+    pub(crate) fn clear(&mut self) {
+        if let Some(live) = &mut self.in_place {
+            live.fit(platform::error_terminal());
+            write(&live.erase());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Columns that line up.
 
 use super::Style;
+use super::width::columns;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -34,7 +35,7 @@ impl Table {
                 let cells = self.rows.iter().chain([&headings]);
                 let widths = cells
                     .filter_map(|row| row.get(column))
-                    .map(|cell| width(cell));
+                    .map(|cell| columns(cell));
                 widths.max().unwrap_or(0)
             })
             .collect();
@@ -57,7 +58,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 pub(crate) fn fields(style: &Style, fields: &[(&str, String)]) -> String {
     let widest = fields
         .iter()
-        .map(|(name, _)| width(name))
+        .map(|(name, _)| columns(name))
         .max()
         .unwrap_or(0);
     let line = |(name, value): &(&str, String)| {
@@ -68,22 +69,7 @@ pub(crate) fn fields(style: &Style, fields: &[(&str, String)]) -> String {
 }
 
 fn padded(text: &str, to: usize) -> String {
-    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
-}
-
-/// How many characters are seen: colours are not.
-fn width(text: &str) -> usize {
-    let mut seen = 0;
-    let mut is_escape = false;
-    for c in text.chars() {
-        match (is_escape, c) {
-            (false, '\u{1b}') => is_escape = true,
-            (false, _) => seen += 1,
-            (true, 'm') => is_escape = false,
-            (true, _) => {}
-        }
-    }
-    seen
+    format!("{text}{}", " ".repeat(to.saturating_sub(columns(text))))
 }
 
 #[cfg(test)]

@@ -207,10 +207,7 @@ impl<'a> Board<'a> {
     fn show(&mut self, index: usize) -> Outcome {
         let line = self.line(index);
         match &mut self.live {
-            Some(live) => {
-                let text = live.set(index, &line);
-                self.output.write(&text)
-            }
+            Some(live) => self.output.change(live, index, &line),
             None if self.recipients[index].is_settled && !self.output.is_json() => {
                 self.output.line(&line)
             }
@@ -254,8 +251,10 @@ impl<'a> Board<'a> {
     }
 
     /// What there is to say at the end.
-    fn finish(self, patience: Patience) -> Outcome {
-        if self.live.is_none() && !self.output.is_json() {
+    fn finish(mut self, patience: Patience) -> Outcome {
+        if let Some(live) = &mut self.live {
+            self.output.settle(live)?;
+        } else if !self.output.is_json() {
             for index in 0..self.recipients.len() {
                 if !self.recipients[index].is_settled {
                     self.output.line(&self.line(index))?;
