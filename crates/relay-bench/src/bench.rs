@@ -1,10 +1,11 @@
 //! A run: the machine first, then each part.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,7 +37,19 @@ pub enum Progress<'a> {
     Ended(&'a Section),
 }
 
-/// Measures what the options say.
+/// Somebody stopped the run. What it had started has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped before the end")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Measures what the options say; [`Stopped`] if it was not let to its end.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report> {
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,7 +61,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         // What was started ends with this future.
         tokio::select! {
             report = run_parts(options, tell) => report,
-            stopped = told_to_stop() => stopped.and_then(|()| bail!("stopped before the end")),
+            stopped = told_to_stop() => stopped.and_then(|()| Err(Stopped.into())),
         }
     })
 }

@@ -27,7 +27,7 @@ mod text;
 mod wire;
 mod world;
 
-pub use bench::{Progress, run};
+pub use bench::{Progress, Stopped, run};
 pub use goals::{Goal, QUIET_CORES, Verdict};
 pub use options::{Options, Part, Sizes, UnknownPart};
 pub use report::{Check, Column, Figure, Machine, Report, Row, Section};

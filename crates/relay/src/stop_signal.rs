@@ -1,5 +1,7 @@
 //! What tells a command that goes on to stop: Ctrl-C, or the signal that service managers send.
 
+use std::io::{IsTerminal as _, Write as _};
+
 use anyhow::Result;
 
 #[cfg(unix)]
@@ -30,7 +32,7 @@ impl StopSignal {
     #[cfg(unix)]
     pub(crate) async fn come(mut self) {
         tokio::select! {
-            _ = self.interrupted.recv() => {}
+            _ = self.interrupted.recv() => end_line(),
             _ = self.terminated.recv() => {}
         }
     }
@@ -45,5 +47,15 @@ impl StopSignal {
     #[cfg(not(unix))]
     pub(crate) async fn come(self) {
         let _ = tokio::signal::ctrl_c().await;
+        end_line();
+    }
+}
+
+/// A terminal shows `^C` where the cursor is; what is said next, by this program or the shell, is to begin on a
+/// line of its own.
+fn end_line() {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _ = writeln!(stderr);
     }
 }

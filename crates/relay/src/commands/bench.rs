@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use relay_bench::{Options, Part, Progress, ServerCommand, Sizes, run as measure};
+use relay_bench::{Options, Part, Progress, ServerCommand, Sizes, Stopped, run as measure};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::moment::parse_duration;
 use crate::output::{Output, ProgressLine};
 
@@ -67,7 +67,10 @@ pub(crate) fn run(arguments: &BenchArguments, output: &Output) -> Outcome {
         Progress::Machine(_) => {}
     });
     line.clear();
-    let report = report?;
+    let report = report.map_err(|error| match error.is::<Stopped>() {
+        true => Failure::interrupted(error.to_string()),
+        false => error.into(),
+    })?;
     told?;
     match output.is_json() {
         true => output.json_line(&report),
