@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use self::pages::Pages;
-use crate::support::{Server, Setup, skipped, soon};
+use crate::support::{Server, Setup, installed, soon};
 
 /// What the browser is called, in the order in which it is looked for.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -82,24 +82,7 @@ async fn a_page_from_elsewhere_is_refused() {
 
 /// The browser, if there is one.
 fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let candidates = BROWSERS
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let mut candidates = candidates.filter(|path| path.is_file());
-    let found = candidates.find(|path| {
-        // Some systems have only a note there that says where to get it.
-        let version = std::process::Command::new(path).arg("--version").output();
-        version.is_ok_and(|version| version.status.success())
-    });
-    if found.is_none() {
-        skipped(
-            "browser",
-            "there is no Chromium, and it could not be installed",
-        );
-    }
-    found
+    installed("browser", BROWSERS, "--version")
 }
 
 /// A script with what it has to know.

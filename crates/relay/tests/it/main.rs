@@ -17,3 +17,4 @@ mod readme;
 mod serve;
 mod support;
 mod survival;
+mod terminal;

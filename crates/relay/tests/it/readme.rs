@@ -2,13 +2,13 @@
 //! README shows, but for ids and times.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::support::{Setup, finish, masked, soon};
+use crate::support::{Setup, finish, masked, search_path, soon};
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -74,15 +74,12 @@ impl Reader {
     }
 
     fn shell(&self, command: &str) -> Command {
-        let program = Path::new(env!("CARGO_BIN_EXE_relay"));
-        let path = std::env::var("PATH").unwrap();
-        let path = format!("{}:{path}", program.parent().unwrap().display());
         let mut shell = Command::new("bash");
         shell
             .args(["-c", &format!("exec {}", self.translated(command))])
             .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
             .env_clear()
-            .env("PATH", path)
+            .env("PATH", search_path())
             .env("HOME", self.setup.file("home"))
             .env("RELAY_SERVER_LISTEN", "127.0.0.1:0")
             .stdin(Stdio::null())

@@ -80,7 +80,7 @@ impl Desk {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).await.unwrap();
         drop(stdin);
-        done(soon("the end", child.wait_with_output()).await.unwrap())
+        ended(child).await
     }
 
     /// Starts a command that goes on.
@@ -123,11 +123,7 @@ impl Running {
     /// Reads all that it still prints; its code and its error.
     pub(crate) async fn end(mut self) -> (i32, String) {
         while let Ok(Some(_)) = soon("the end", self.lines.next_line()).await {}
-        let Done { code, err, .. } = done(
-            soon("the end", self.child.wait_with_output())
-                .await
-                .unwrap(),
-        );
+        let Done { code, err, .. } = ended(self.child).await;
         (code, err)
     }
 
@@ -140,6 +136,11 @@ impl Running {
 /// Runs a command to its end.
 pub(crate) async fn finish(command: &mut Command) -> Done {
     done(super::output(command).await)
+}
+
+/// What a command comes to that was started.
+pub(crate) async fn ended(child: Child) -> Done {
+    done(soon("the end", child.wait_with_output()).await.unwrap())
 }
 
 fn done(output: std::process::Output) -> Done {

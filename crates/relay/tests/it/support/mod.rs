@@ -7,9 +7,10 @@ mod proxy;
 mod server;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use desk::{Desk, finish, masked, text};
+pub(crate) use desk::{Desk, Done, ended, finish, masked, text};
 pub(crate) use proxy::{Proxy, Weather};
 pub(crate) use server::{Server, Setup, output};
 
@@ -22,6 +23,33 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Ok(value) => value,
         Err(_) => panic!("{what} did not come"),
     }
+}
+
+/// The first of these programs that is there, and says its version when it is asked; a test that needs it is skipped
+/// without it.
+pub(crate) fn installed(test: &str, names: &[&str], version: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let candidates = names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let mut candidates = candidates.filter(|path| path.is_file());
+    let found = candidates.find(|path| {
+        // Some systems have only a note there that says where to get it.
+        let version = std::process::Command::new(path).arg(version).output();
+        version.is_ok_and(|version| version.status.success())
+    });
+    if found.is_none() {
+        let why = format!("there is no {}, and it could not be installed", names[0]);
+        skipped(test, &why);
+    }
+    found
+}
+
+/// Where a shell looks for programs, with the one under test first.
+pub(crate) fn search_path() -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_relay")).parent().unwrap();
+    format!("{}:{}", program.display(), std::env::var("PATH").unwrap())
 }
 
 /// Says so that nobody overlooks it that a test was left out: `scripts/test` repeats it in its summary.
