@@ -49,19 +49,25 @@ impl DataDirectory {
     }
 
     /// Sees to it that the database can be read by its owner only, even in a directory that others can look
-    /// into; what SQLite puts beside it follows. Says whether there was none yet.
-    pub(crate) fn prepare_database(&self) -> Result<bool> {
+    /// into; what SQLite puts beside it follows.
+    pub(crate) fn prepare_database(&self) -> Result<()> {
         let path = self.database();
         match new_private(&path) {
-            Ok(_) => Ok(true),
-            // A start that did not get far leaves an empty file.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let length = std::fs::metadata(&path).map(|file| file.len());
-                length.map(|length| length == 0)
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(error).with_context(|| format!("the database {} can't be made", path.display()))
             }
-            Err(error) => Err(error),
+            _ => Ok(()),
         }
-        .with_context(|| format!("the database {} can't be made", path.display()))
+    }
+
+    /// Takes away a database that was just made, by whoever has it open.
+    pub(crate) fn discard_database(&self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut path = self.database().into_os_string();
+            path.push(suffix);
+            // What stays is told by the next start.
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     pub(crate) fn credentials(&self) -> PathBuf {

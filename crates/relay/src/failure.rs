@@ -183,8 +183,17 @@ impl From<Error> for Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self::new(Exit::Failed, "failed", format!("{error:#}"))
+        let failure = Self::new(Exit::Failed, "failed", format!("{error:#}"));
+        match error.chain().any(is_full_disk) {
+            true => failure.next("make room on that disk, and try again"),
+            false => failure,
+        }
     }
+}
+
+fn is_full_disk(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let cause = cause.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
 }
 
 impl From<relay_core::Error> for Failure {
@@ -265,7 +274,9 @@ fn next_step(problem: &Problem) -> Option<String> {
         ErrorCode::Forbidden if problem.detail.starts_with("expected a workspace key") => {
             "only the workspace may do that: use its key, for example by unsetting RELAY_TOKEN"
         }
-        ErrorCode::StorageFull => "make room on the server's disk; nothing was lost",
+        ErrorCode::StorageFull => {
+            "what was acknowledged is safe and can be read; `relay doctor` says how much room the data has"
+        }
         _ => return None,
     };
     Some(step.to_owned())

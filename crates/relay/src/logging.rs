@@ -14,6 +14,8 @@ pub(crate) fn begin(settings: &LogSettings) -> Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
+        // It would say so where it could not write, and panic: a log on a full disk would end the server.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match settings.format {
         LogFormat::Text => lines.init(),

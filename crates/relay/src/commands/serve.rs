@@ -125,7 +125,6 @@ async fn serve(
         ..SqliteOptions::new(data.database())
     };
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
-    credentials.write(&data.credentials())?;
     announce(data, &credentials);
     let serving = relay_server::serve(listener, engine, server_config(settings), stop.come());
     tokio::select! {
@@ -134,29 +133,38 @@ async fn serve(
     }
 }
 
-/// Opens the data, and finds the keys to it; what is not there is made.
+/// Opens the data, and finds the keys to it; what is not there is made. Others find them in the data directory.
 pub(crate) async fn open(
     data: &DataDirectory,
     options: &SqliteOptions,
     url: String,
     new_workspace: bool,
 ) -> Result<(Arc<Engine>, Credentials)> {
-    let is_new = data.prepare_database()?;
+    data.prepare_database()?;
     let environment = Environment::system();
     let store = SqliteStore::open(options, environment.random.clone())?;
+    let is_new = store.is_empty()?;
     let engine = Arc::new(Engine::new(Arc::new(store), environment));
-    let known = Credentials::read(&data.credentials())?;
-    let credentials = match known {
-        Some(known) if !new_workspace => Credentials { url, ..known },
-        None if !is_new && !new_workspace => bail!(
-            "{} is there, but {} is not, so nobody could get in; restore it, or begin a new workspace \
-             beside the old ones with --new-workspace",
-            data.database().display(),
-            data.credentials().display()
-        ),
-        _ => begin(&engine, url).await?,
+    let found = async {
+        let credentials = match Credentials::read(&data.credentials())? {
+            Some(known) if !new_workspace => Credentials { url, ..known },
+            None if !is_new && !new_workspace => bail!(
+                "{} is there, but {} is not, so nobody could get in; restore it, or begin a new workspace \
+                 beside the old ones with --new-workspace",
+                data.database().display(),
+                data.credentials().display()
+            ),
+            _ => begin(&engine, url).await?,
+        };
+        credentials.write(&data.credentials())?;
+        Ok(credentials)
     };
-    Ok((engine, credentials))
+    let credentials = found.await;
+    if credentials.is_err() && is_new {
+        // Nobody has the keys to it. The next start is to begin with nothing, and to have as much room.
+        data.discard_database();
+    }
+    Ok((engine, credentials?))
 }
 
 /// Where programs on this machine reach a server that listens there.

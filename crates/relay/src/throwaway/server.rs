@@ -36,7 +36,6 @@ impl ThrowawayServer {
         let url = serve::url_of(listener.local_addr()?);
         let options = SqliteOptions::new(data.database());
         let (engine, credentials) = serve::open(&data, &options, url, false).await?;
-        credentials.write(&data.credentials())?;
         let config = Config {
             // Whoever is connected at the end is part of the tour, which is over.
             drain_timeout: Duration::ZERO,

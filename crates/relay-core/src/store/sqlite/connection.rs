@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags};
+use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, ffi};
 
 use crate::error::{Error, StorageError};
 
@@ -188,7 +188,7 @@ pub enum OpenError {
     /// The disk is full.
     #[error("the disk of {} is full; nothing was lost; make room and start again", path.display())]
     Full {
-        /// The database.
+        /// The database, or a file beside it.
         path: PathBuf,
     },
     /// The files can't be used.
@@ -210,6 +210,15 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// What an error of the system means for whoever opens a database.
+    pub(super) fn from_io(path: &Path, error: std::io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => Self::Full { path },
+            _ => Self::Io { path, error },
+        }
+    }
+
     /// What an error of SQLite means for whoever opens a database.
     pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -222,7 +231,7 @@ impl OpenError {
                 path,
                 why: error.to_string(),
             },
-            Some(Sqlite::DiskFull) => Self::Full { path },
+            _ if is_full(&error) => Self::Full { path },
             Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => Self::Locked {
                 path,
                 holder: "that is not a Relay of this version".to_owned(),
@@ -235,7 +244,7 @@ impl OpenError {
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         Self::Storage(match error.sqlite_error_code() {
-            Some(Sqlite::DiskFull) => StorageError::Full,
+            _ if is_full(&error) => StorageError::Full,
             Some(Sqlite::DatabaseCorrupt | Sqlite::NotADatabase) => {
                 StorageError::Corrupt(error.to_string())
             }
@@ -243,6 +252,13 @@ impl From<rusqlite::Error> for Error {
             _ => StorageError::Unavailable(error.to_string()),
         })
     }
+}
+
+/// True when there was no room, be it only for the file in which connections share what they know of the log.
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == Sqlite::DiskFull || error.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+    })
 }
 
 /// True for a value that is not what was written: trying again won't help.

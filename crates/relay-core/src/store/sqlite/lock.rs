@@ -13,10 +13,7 @@ impl Lock {
     /// Takes the lock of this database, or says who has it.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         let path = lock_path(database);
-        let io = |error| OpenError::Io {
-            path: path.clone(),
-            error,
-        };
+        let io = |error| OpenError::from_io(&path, error);
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

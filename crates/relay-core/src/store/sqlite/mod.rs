@@ -154,6 +154,14 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Whether it has no workspace, so that nothing is in it that anybody could miss.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.readers.with(|connection| {
+            let sql = "SELECT NOT EXISTS (SELECT 1 FROM workspaces)";
+            Ok(connection.query_row(sql, [], |row| row.get(0))?)
+        })
+    }
+
     /// How many transactions were committed since the store was opened.
     #[must_use]
     pub fn commits(&self) -> usize {

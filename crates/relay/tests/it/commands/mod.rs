@@ -8,6 +8,7 @@ mod bench;
 mod channels;
 mod deliveries;
 mod demo;
+mod disk;
 mod doctor;
 mod errors;
 mod listening;

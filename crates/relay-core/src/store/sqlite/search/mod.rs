@@ -28,7 +28,7 @@ use rusqlite::Connection;
 use self::index::Index;
 use self::query::Query;
 use self::scope::Scope;
-use super::connection::SqliteOptions;
+use super::connection::{SqliteOptions, is_full};
 use super::log::read_head;
 use super::message_read::cursor;
 use crate::error::{Error, Result, StorageError};
@@ -179,6 +179,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Main(error) => error,
+            Failure::Index(error) if is_full(&error) => StorageError::Full.into(),
             // Never "damaged, restore a backup": nothing is in the index that can't be made again.
             Failure::Index(error) => {
                 StorageError::Unavailable(format!("the search index: {error}")).into()
