@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Desk, Done, Setup, ended, output, skipped, soon};
+use crate::support::{Desk, Done, Setup, ended, installed, output, skipped, soon};
 
 /// Says to a test that it runs on the tiny disk.
 const INSIDE: &str = "RELAY_TEST_TINY_DISK";
@@ -34,12 +34,19 @@ async fn is_on_tiny_disk(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
+    let Some(unshare) = installed("full disk", &["unshare"], "--version") else {
+        return false;
+    };
     for way in WAYS {
-        if enter(way, &["true".into()]).await.status.success() {
+        if enter(&unshare, way, &["true".into()])
+            .await
+            .status
+            .success()
+        {
             let program = std::env::current_exe().unwrap();
             let test = format!("commands::disk::{test}");
             let again = [program, "--exact".into(), "--nocapture".into(), test.into()];
-            let done = enter(way, &again).await;
+            let done = enter(&unshare, way, &again).await;
             let said = String::from_utf8_lossy(&done.stdout);
             let errors = String::from_utf8_lossy(&done.stderr);
             assert!(said.contains("1 passed"), "{said}\n{errors}");
@@ -53,11 +60,14 @@ async fn is_on_tiny_disk(test: &str) -> bool {
     false
 }
 
-async fn enter(way: &[&str], program: &[PathBuf]) -> std::process::Output {
+/// Runs a program on a tiny disk, if the system lets us.
+async fn enter(unshare: &Path, way: &[&str], program: &[PathBuf]) -> std::process::Output {
     let place = tempfile::tempdir().unwrap();
-    let mut command = Command::new("unshare");
+    let mut command = Command::new(unshare);
     command
         .args(way)
+        // Whoever is left behind in there ends with it.
+        .args(["--pid", "--fork", "--kill-child"])
         .args(["sh", "-c", MOUNT])
         .args(program)
         .env("TMPDIR", place.path())
