@@ -6,14 +6,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::figures::Latencies;
 use crate::goals::QUIET_CORES;
 use crate::machine::{self, Others, Process};
 use crate::options::{Options, Part};
 use crate::parts;
+use crate::platform::{allow_many_files, terminated};
 use crate::redis::{Instance, StartError};
 use crate::report::{Machine, Report, Section};
 use crate::server::Server;
@@ -68,10 +67,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
 
 /// Waits for Ctrl-C, or for what service managers send.
 async fn told_to_stop() -> Result<()> {
-    let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminated.recv() => {}
+        terminated = terminated() => terminated?,
     }
     Ok(())
 }
@@ -97,14 +95,6 @@ async fn run_parts(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Res
         sections.push(section);
     }
     Ok(Report { machine, sections })
-}
-
-/// Every connection is a file, and there are ten thousand of them; the server inherits the limit.
-fn allow_many_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Without it the large parts say what is missing.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 async fn look_at_machine(bench: &Bench<'_>) -> Result<Machine> {

@@ -18,6 +18,7 @@ mod machine;
 mod options;
 mod parts;
 mod plain;
+mod platform;
 mod redis;
 mod report;
 mod rows;

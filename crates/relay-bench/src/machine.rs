@@ -3,7 +3,7 @@
 //! From `/proc`; elsewhere than on Linux these figures are zero. The foundation benchmark of `relay-core`
 //! includes this file.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -107,12 +107,11 @@ fn cpu_of_all(processes: &[Process]) -> Duration {
 
 /// Measures small synced writes, which bound everything durable, in a new file of a directory.
 pub(crate) fn synced_writes(directory: &Path, writes: u64) -> io::Result<Vec<Duration>> {
-    use std::os::unix::fs::FileExt as _;
-    let file = tempfile::tempfile_in(directory)?;
+    let mut file = tempfile::tempfile_in(directory)?;
     let block = [7u8; 4096];
-    let all = (0..writes).map(|at| {
+    let all = (0..writes).map(|_| {
         let begun = Instant::now();
-        file.write_all_at(&block, at * 4096)?;
+        file.write_all(&block)?;
         file.sync_data()?;
         Ok(begun.elapsed())
     });

@@ -18,6 +18,7 @@ mod events;
 mod ingest;
 mod messages;
 mod observers;
+mod platform;
 mod reading;
 pub mod recipients;
 mod runner;

@@ -2,11 +2,11 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-#[cfg(unix)]
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::platform::{self, DATA_PLACES};
 
 /// Where Relay keeps its things.
 #[derive(Clone, Debug)]
@@ -104,8 +104,7 @@ fn quoted(word: &str) -> String {
 pub(crate) fn make_private(path: &Path) -> std::io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
-    builder.mode(0o700);
+    platform::private_directory(&mut builder);
     builder.create(path)
 }
 
@@ -115,16 +114,13 @@ fn usual_here() -> Result<PathBuf> {
 
 /// The directory that is used when none is asked for.
 fn usual(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf> {
-    let given = |name| variable(name).filter(|path| path.is_absolute());
-    if let Some(data) = given("XDG_DATA_HOME") {
-        return Ok(data.join("relay"));
-    }
-    match given("HOME") {
-        Some(home) => Ok(home.join(".local/share/relay")),
-        None => {
-            bail!("neither HOME nor XDG_DATA_HOME is set; say with --data where to keep the data")
+    for (name, below) in DATA_PLACES {
+        if let Some(place) = variable(name).filter(|path| path.is_absolute()) {
+            return Ok(place.join(below));
         }
     }
+    let [(one, _), (other, _)] = DATA_PLACES;
+    bail!("neither {other} nor {one} is set; say with --data where to keep the data")
 }
 
 /// Puts a file there whole or not at all, readable by its owner only.
@@ -141,7 +137,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
         file.sync_all()?;
         std::fs::rename(&fresh, path)?;
         match path.parent() {
-            Some(parent) => File::open(parent)?.sync_all(),
+            Some(parent) => platform::sync_directory(parent),
             None => Ok(()),
         }
     };
@@ -152,22 +148,14 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
 pub(crate) fn new_private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    options.mode(0o600);
+    platform::private_file(&mut options);
     options.open(path)
 }
 
 /// Closes a file that others could read.
 pub(crate) fn only_for_owner(path: &Path) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-            .with_context(|| format!("{} can't be closed to others", path.display()))?;
-    }
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
+    platform::close_to_others(path)
+        .with_context(|| format!("{} can't be closed to others", path.display()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ mod moment;
 mod output;
 mod paging;
 mod platform;
-mod stop_signal;
 mod throwaway;
 mod words;
 

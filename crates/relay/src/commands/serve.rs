@@ -22,7 +22,7 @@ use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::Outcome;
 use crate::output::Output;
-use crate::stop_signal::StopSignal;
+use crate::platform::StopSignal;
 use crate::{logging, memory, platform};
 
 /// The name of the workspace that a new data directory begins with.

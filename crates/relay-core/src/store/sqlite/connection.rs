@@ -92,6 +92,7 @@ impl SqliteOptions {
             Synchronous::Off => "OFF",
         };
         connection.pragma_update(None, "synchronous", level)?;
+        reach_the_disk(connection)?;
         // Checkpoints run between commits or on their own thread, never inside a commit.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "cache_size", -(64 * 1024))?;
@@ -101,6 +102,7 @@ impl SqliteOptions {
     /// Opens a connection that checkpoints.
     pub(super) fn open_checkpointer(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        reach_the_disk(&connection)?;
         if self.synchronous == Synchronous::Off {
             connection.pragma_update(None, "synchronous", "OFF")?;
         }
@@ -130,6 +132,12 @@ impl SqliteOptions {
         connection.set_prepared_statement_cache_capacity(256);
         Ok(connection)
     }
+}
+
+/// On macOS a synced write may still be in the disk's own memory unless that is asked for; elsewhere this changes
+/// nothing.
+fn reach_the_disk(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "fullfsync", true)
 }
 
 /// A process by its number, which one that has just taken the lock may not have written yet.

@@ -41,7 +41,7 @@ impl Lock {
     }
 }
 
-/// The number of the process that has a database open, if one has; empty while it has not written it yet.
+/// The number of the process that has a database open, if one has; empty where it can't be read, or not yet.
 ///
 /// The system has no way to only ask: for an instant the lock is taken, and a server that starts in that
 /// instant is refused. So this is for when no server answers.
@@ -55,7 +55,8 @@ pub(super) fn holder(database: &Path) -> std::io::Result<Option<String>> {
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
-            file.read_to_string(&mut holder)?;
+            // Best effort: not every system lets others read what is locked.
+            let _ = file.read_to_string(&mut holder);
             Ok(Some(holder.trim().to_owned()))
         }
         Err(TryLockError::Error(error)) => Err(error),

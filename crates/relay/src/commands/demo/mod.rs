@@ -14,7 +14,7 @@ use crate::contact::{Actor, Contact, GlobalArguments};
 use crate::data::path_in_shell;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::stop_signal::StopSignal;
+use crate::platform::StopSignal;
 use crate::throwaway::{Stage, tour};
 
 pub(crate) const EXAMPLES: &str = "\

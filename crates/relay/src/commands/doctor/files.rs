@@ -10,7 +10,7 @@ use crate::config::Layers;
 use crate::credentials::Credentials;
 use crate::data::{DataDirectory, path_in_shell};
 use crate::failure::Outcome;
-use crate::platform;
+use crate::platform::{self, FOR_WHOM};
 use crate::words::counted;
 
 pub(super) fn look(data: &DataDirectory, report: &mut Report<'_>) -> Outcome {
@@ -48,7 +48,7 @@ fn directory(path: &Path) -> Finding {
             format!("{shown} can be looked into by others (mode {mode:03o})"),
             format!("chmod 700 {}", path_in_shell(path)),
         ),
-        None => Finding::ok("there, for you only"),
+        None => Finding::ok(format!("there, {FOR_WHOM}")),
     }
 }
 
@@ -61,7 +61,7 @@ fn credentials(path: &Path) -> Finding {
         }
         Ok(Some(_)) => {}
     }
-    closed(&[path.to_owned()]).unwrap_or_else(|| Finding::ok("there, for you only"))
+    closed(&[path.to_owned()]).unwrap_or_else(|| Finding::ok(format!("there, {FOR_WHOM}")))
 }
 
 fn database(path: &Path) -> Finding {
@@ -75,7 +75,7 @@ fn database(path: &Path) -> Finding {
     };
     let bytes = files.iter().filter_map(|file| file.metadata().ok());
     let bytes: u64 = bytes.map(|file| file.len()).sum();
-    closed(&files).unwrap_or_else(|| Finding::ok(format!("{}, for you only", size(bytes))))
+    closed(&files).unwrap_or_else(|| Finding::ok(format!("{}, {FOR_WHOM}", size(bytes))))
 }
 
 /// The database and what lies beside it: its log, the search index. The lock has nothing to hide.
@@ -99,7 +99,7 @@ fn agent_tokens(folder: &Path) -> Finding {
         Ok(files) if files.is_empty() => Finding::ok("none are kept"),
         Ok(files) => closed(&files).unwrap_or_else(|| {
             let kept = counted(files.len() as u64, "token", "tokens");
-            Finding::ok(format!("{kept}, for you only"))
+            Finding::ok(format!("{kept}, {FOR_WHOM}"))
         }),
         Err(error) => Finding::failed(
             format!("{} can't be read: {error}", folder.display()),

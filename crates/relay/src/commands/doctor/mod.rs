@@ -25,7 +25,7 @@ use crate::contact::GlobalArguments;
 use crate::data::DataDirectory;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::stop_signal::StopSignal;
+use crate::platform::StopSignal;
 use crate::throwaway::{Stage, tour};
 
 pub(crate) const EXAMPLES: &str = "\

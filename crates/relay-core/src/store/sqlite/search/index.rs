@@ -15,6 +15,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, params};
 
 use super::fill::{Batch, Document, Progress};
+use crate::platform;
 use crate::store::position::Position;
 
 /// The format that this program writes. Any other is thrown away.
@@ -230,8 +231,7 @@ pub(super) fn remove(path: &Path) -> std::io::Result<()> {
 fn make(path: &Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    platform::private_file(&mut options);
     options.open(path).map(drop)
 }
 

@@ -1,0 +1,45 @@
+//! What depends on the operating system, beyond what the standard library and tokio even out.
+//!
+//! Both files have the same functions, so the rest of the program does not know where it runs. What a system does
+//! not have is in the README's table of platforms; `scripts/check-platforms` compiles all of it.
+
+use std::io::{IsTerminal as _, Write as _};
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(crate) use unix::{
+    DATA_PLACES, FOR_WHOM, StopSignal, close_to_others, file_limit, free_bytes, mode, nobody_reads,
+    private_directory, private_file, raise_file_limit, sync_directory, terminal, error_terminal,
+};
+#[cfg(windows)]
+pub(crate) use windows::{
+    DATA_PLACES, FOR_WHOM, StopSignal, close_to_others, file_limit, free_bytes, mode, nobody_reads,
+    private_directory, private_file, raise_file_limit, sync_directory, terminal, error_terminal,
+};
+
+/// How many characters a terminal shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TerminalSize {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+/// A terminal shows `^C` where the cursor is; what is said next, by this program or the shell, is to begin on a
+/// line of its own.
+fn end_line() {
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _ = writeln!(stderr);
+    }
+}
+
+/// How many files a process may have open; none: as many as it likes, or nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileLimit {
+    pub(crate) now: Option<u64>,
+    pub(crate) at_most: Option<u64>,
+}
