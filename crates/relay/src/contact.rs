@@ -16,6 +16,7 @@ use crate::agent_tokens::AgentTokens;
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::ColorChoice;
 
 /// How long a command that has reached the server goes on trying when the connection breaks.
@@ -188,7 +189,8 @@ impl Contact {
             let failure = self.explain(error.into());
             return match failure.server_code() {
                 Some(ErrorCode::UnknownAgent) => {
-                    failure.next(format!("`relay agent register {agent}` makes it"))
+                    let register = hints::command(&format!("agent register {agent}"));
+                    failure.next(format!("`{register}` makes it"))
                 }
                 _ => failure,
             };
@@ -198,9 +200,9 @@ impl Contact {
             Err(failure) => return failure,
         };
         let message = format!("expected a token of @{agent} in {place}, found none");
+        let adopt = hints::command(&format!("agent register {agent} --adopt"));
         Failure::new(Exit::Refused, "no_token", message).next(format!(
-            "set RELAY_TOKEN to its token, or take it over with `relay agent register {agent} --adopt`, \
-             which ends the old token within a minute"
+            "set RELAY_TOKEN to its token, or take it over with `{adopt}`, which ends the old token within a minute"
         ))
     }
 
@@ -255,7 +257,10 @@ impl Contact {
         match &self.credential {
             Credential::File(path) => failure
                 .saying(format!("the server at {url} does not know the key in {}", path.display()))
-                .next("is another server running at that address? Start the one of this data with `relay up`"),
+                .next(format!(
+                    "is another server running at that address? Start the one of this data with `{}`",
+                    hints::command("up")
+                )),
             Credential::Variable => failure
                 .saying(format!(
                     "the server at {url} does not take the token in RELAY_TOKEN: it was revoked, has expired, or \
@@ -266,7 +271,10 @@ impl Contact {
                 .saying(format!(
                     "the server at {url} no longer takes the token that is kept for @{agent}"
                 ))
-                .next(format!("`relay agent rotate {agent}` gets a new one")),
+                .next(format!(
+                    "`{}` gets a new one",
+                    hints::command(&format!("agent rotate {agent}"))
+                )),
         }
     }
 
@@ -275,10 +283,7 @@ impl Contact {
             Credential::Variable if std::env::var_os("RELAY_URL").is_some() => {
                 "is RELAY_URL right, and does the server run there?".to_owned()
             }
-            _ => match self.data() {
-                Ok(data) => format!("start it: {}", up_command(&data)),
-                Err(_) => "start it: relay up".to_owned(),
-            },
+            _ => format!("start it: {}", hints::command("up")),
         }
     }
 }
@@ -291,16 +296,8 @@ fn nowhere(data: &DataDirectory) -> Failure {
     );
     Failure::new(Exit::ServerAway, "server_away", message).next(format!(
         "start a server: {}; or set RELAY_URL and RELAY_TOKEN",
-        up_command(data)
+        hints::command("up")
     ))
-}
-
-/// How a server over this data is started.
-fn up_command(data: &DataDirectory) -> String {
-    match data.is_usual() {
-        true => "relay up".to_owned(),
-        false => format!("relay up --data {}", data.in_shell()),
-    }
 }
 
 fn impatient() -> Options {

@@ -30,11 +30,6 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// The directory as a shell takes it, from wherever it is started.
-    pub(crate) fn in_shell(&self) -> String {
-        path_in_shell(&self.0)
-    }
-
     /// Whether it is the one that is used when none is asked for.
     pub(crate) fn is_usual(&self) -> bool {
         usual_here().is_ok_and(|usual| usual == self.0)

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use relay_sdk::{Error, ErrorCode, Problem};
 use serde::Serialize;
 
+use crate::hints;
 use crate::output::Output;
 
 /// What a command comes to.
@@ -256,28 +257,36 @@ const fn exit_for(code: ErrorCode) -> Exit {
 
 /// What helps against a refusal, where the sentence itself does not say it.
 fn next_step(problem: &Problem) -> Option<String> {
-    let step = match problem.code {
-        ErrorCode::UnknownAgent => "`relay agent list` shows who there is",
+    let by = |words: &str, does: &str| format!("`{}` {does}", hints::command(words));
+    Some(match problem.code {
+        ErrorCode::UnknownAgent => by("agent list", "shows who there is"),
         ErrorCode::UnknownChannel => {
-            "`relay channel list` shows which there are; `relay channel create` makes one"
+            let list = by("channel list", "shows which there are");
+            format!("{list}; {}", by("channel create NAME", "makes one"))
         }
-        ErrorCode::UnknownDelivery => "`relay delivery list` shows the latest",
-        ErrorCode::UnknownSession => "`relay session list` shows them",
-        ErrorCode::UnknownToken => "`relay token list` shows them",
-        ErrorCode::NameTaken if problem.detail.contains("adopt") => {
+        ErrorCode::UnknownDelivery => by("delivery list", "shows the latest"),
+        ErrorCode::UnknownSession => by("session list", "shows them"),
+        ErrorCode::UnknownToken => by("token list", "shows them"),
+        ErrorCode::NotAMember => by("channel join CHANNEL --as AGENT", "joins it"),
+        _ => without_command(problem)?.to_owned(),
+    })
+}
+
+fn without_command(problem: &Problem) -> Option<&'static str> {
+    let detail = &problem.detail;
+    Some(match problem.code {
+        ErrorCode::NameTaken if detail.contains("adopt") => {
             "with --adopt you take it over, and its old token ends within a minute"
         }
-        ErrorCode::NotAMember => "`relay channel join CHANNEL --as AGENT` joins it",
-        ErrorCode::Forbidden if problem.detail.starts_with("expected an agent token") => {
+        ErrorCode::Forbidden if detail.starts_with("expected an agent token") => {
             "say with --as NAME as which agent to act"
         }
-        ErrorCode::Forbidden if problem.detail.starts_with("expected a workspace key") => {
+        ErrorCode::Forbidden if detail.starts_with("expected a workspace key") => {
             "only the workspace may do that: use its key, for example by unsetting RELAY_TOKEN"
         }
         ErrorCode::StorageFull => {
             "what was acknowledged is safe and can be read; `relay doctor` says how much room the data has"
         }
         _ => return None,
-    };
-    Some(step.to_owned())
+    })
 }

@@ -7,6 +7,7 @@ mod contact;
 mod credentials;
 mod data;
 mod failure;
+mod hints;
 mod literal;
 mod logging;
 mod memory;
@@ -20,7 +21,8 @@ mod words;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
@@ -133,7 +135,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
     };
@@ -143,6 +145,19 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(&output),
     }
+}
+
+/// Reads the arguments. Who says where the data is by a flag wants to hear it in every hint.
+fn parse() -> Result<Arguments, clap::Error> {
+    let matches = Arguments::command().try_get_matches()?;
+    let arguments = Arguments::from_arg_matches(&matches)
+        .map_err(|error| error.format(&mut Arguments::command()))?;
+    if let (Some(ValueSource::CommandLine), Some(data)) =
+        (matches.value_source("data"), &arguments.globals.data)
+    {
+        hints::repeat_data(data);
+    }
+    Ok(arguments)
 }
 
 fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::contact::Contact;
 use crate::failure::Outcome;
+use crate::hints;
 use crate::literal;
 use crate::output::{Output, Style, Table, fields, safe};
 use crate::paging::all_pages;
@@ -140,9 +141,8 @@ async fn register(arguments: &RegisterArguments, contact: &Contact, output: &Out
         lines.extend(credential(style, file.as_deref(), registered.token));
         if !shown {
             let name = &identity.name;
-            lines.push(format!(
-                "act as it with --as {name}: relay inbox --as {name}"
-            ));
+            let inbox = hints::command(&format!("inbox --as {name}"));
+            lines.push(format!("act as it with --as {name}: {inbox}"));
         }
         lines.join("\n")
     })
@@ -173,10 +173,8 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
                 style.faint(&agent.id.to_string()),
             ]);
         }
-        table.text(
-            style,
-            "no agents yet; `relay agent register NAME` makes one",
-        )
+        let register = hints::command("agent register NAME");
+        table.text(style, &format!("no agents yet; `{register}` makes one"))
     })
 }
 

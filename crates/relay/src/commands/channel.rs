@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::contact::Contact;
 use crate::failure::{Failure, Outcome};
+use crate::hints;
 use crate::moment::ago;
 use crate::output::{Output, Style, Table, fields, safe};
 use crate::paging::all_pages;
@@ -159,10 +160,8 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
                 topic(style, channel),
             ]);
         }
-        table.text(
-            style,
-            "no channels yet; `relay channel create NAME` makes one",
-        )
+        let create = hints::command("channel create NAME");
+        table.text(style, &format!("no channels yet; `{create}` makes one"))
     })
 }
 

@@ -8,6 +8,7 @@ use relay_sdk::{DeliveryQuery, FlushInput};
 
 use crate::contact::Contact;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::literal;
 use crate::output::{Output, Table, one_line, safe};
 use crate::words;
@@ -146,7 +147,7 @@ async fn retry(id: DeliveryId, contact: &Contact, output: &Output) -> Outcome {
         MessageReceipt::Failed(failed) => {
             Err(
                 Failure::new(Exit::DeliveryFailed, "delivery_failed", failed.reason)
-                    .next(format!("relay delivery show {id}")),
+                    .next(hints::command(&format!("delivery show {id}"))),
             )
         }
         _ => Ok(()),

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::contact::Contact;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::{Output, Style, fields};
 
 #[derive(Subcommand)]
@@ -128,7 +129,7 @@ fn unknown(policy: &Policy, name: &str) -> Failure {
             near.join(", ")
         ),
     };
-    Failure::usage(message).next("`relay policy show` has all names")
+    Failure::usage(message).next(format!("`{}` has all names", hints::command("policy show")))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::contact::GlobalArguments;
 use crate::credentials::Credentials;
 use crate::data::{DataDirectory, only_for_owner};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::Output;
 use crate::words;
 
@@ -70,10 +71,10 @@ pub(crate) fn run(
     };
     output.show(&done, |_| {
         format!(
-            "restored {} into {}; start it: relay up --data {}",
+            "restored {} into {}; start it: {}",
             words::counted(events, "event", "events"),
             data.path().display(),
-            data.in_shell()
+            hints::command("up")
         )
     })
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::contact::{Actor, Contact};
 use crate::failure::Outcome;
+use crate::hints;
 use crate::literal;
 use crate::moment::ago;
 use crate::output::{Output, Table, fields, one_line};
@@ -137,7 +138,8 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
                 ago(token.created_at),
             ]);
         }
-        table.text(style, "no observer tokens; `relay token create` makes one")
+        let create = hints::command("token create");
+        table.text(style, &format!("no observer tokens; `{create}` makes one"))
     })
 }
 

@@ -10,6 +10,7 @@ use crate::contact::GlobalArguments;
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::{Output, Style, fields};
 
 /// How long the server that may be running has to answer.
@@ -31,9 +32,7 @@ pub(crate) fn run(
     let data = DataDirectory::open(globals.data.as_deref())?;
     if let Some(credentials) = running(&data)? {
         let ready = Ready::new(Start::Running, &data, &credentials);
-        return output.show(&ready, |style| {
-            summary(style, "is running already", &data, &ready)
-        });
+        return output.show(&ready, |style| summary(style, "is running already", &ready));
     }
     let mut layers = Layers::defaults()?;
     // Whoever starts it by hand wants to read the summary, and what goes wrong.
@@ -42,7 +41,7 @@ pub(crate) fn run(
         let ready = Ready::new(Start::Started, data, credentials);
         let _ = output.show(&ready, |style| {
             let stop = style.faint("Ctrl-C stops it; nothing is lost.");
-            format!("{}\n\n{stop}", summary(style, "is ready", data, &ready))
+            format!("{}\n\n{stop}", summary(style, "is ready", &ready))
         });
     })?;
     Ok(())
@@ -70,7 +69,7 @@ fn running(data: &DataDirectory) -> Outcome<Option<Credentials>> {
     Ok(is_ours.then_some(credentials))
 }
 
-fn summary(style: &Style, state: &str, data: &DataDirectory, ready: &Ready<'_>) -> String {
+fn summary(style: &Style, state: &str, ready: &Ready<'_>) -> String {
     let title = style.strong(&format!("relay {} {state}", env!("CARGO_PKG_VERSION")));
     let place = fields(
         style,
@@ -80,26 +79,25 @@ fn summary(style: &Style, state: &str, data: &DataDirectory, ready: &Ready<'_>) 
             ("credentials", ready.credentials.display().to_string()),
         ],
     );
-    let with_data = match data.is_usual() {
-        true => String::new(),
-        false => format!(" --data {}", data.in_shell()),
+    let chapter = |heading: &str, commands: &[&str]| {
+        let commands = commands.iter().map(|words| hints::command(words));
+        let lines: Vec<String> = commands.map(|command| format!("\n  {command}")).collect();
+        format!("{}{}", style.strong(heading), lines.concat())
     };
-    let heading = |text: &str| style.strong(text);
+    let try_it = chapter(
+        "Try it in another terminal",
+        &[
+            "agent register ada",
+            "agent register bob",
+            "send bob 'Shall we ship?' --as ada",
+            "inbox --as bob",
+        ],
+    );
+    let connect = chapter("Connect an agent", &["agent register NAME --show-token"]);
+    let watch = chapter("Watch what happens", &["listen"]);
     format!(
-        "{title}\n{place}\n\n\
-         {try_it}\n  \
-           relay agent register ada{with_data}\n  \
-           relay agent register bob{with_data}\n  \
-           relay send bob 'Shall we ship?' --as ada{with_data}\n  \
-           relay inbox --as bob{with_data}\n\n\
-         {connect}\n  \
-           relay agent register NAME --show-token{with_data}\n  \
-           and give it that token as RELAY_TOKEN, with RELAY_URL={url}\n\n\
-         {watch}\n  \
-           relay listen{with_data}",
-        try_it = heading("Try it in another terminal"),
-        connect = heading("Connect an agent"),
-        watch = heading("Watch what happens"),
+        "{title}\n{place}\n\n{try_it}\n\n{connect}\n  \
+         and give it that token as RELAY_TOKEN, with RELAY_URL={url}\n\n{watch}",
         url = ready.url,
     )
 }

@@ -11,8 +11,8 @@ use self::cast::Cast;
 use self::narrator::{Narrator, Pace, Told};
 use self::play::Play;
 use crate::contact::{Actor, Contact, GlobalArguments};
-use crate::data::path_in_shell;
 use crate::failure::{Failure, Outcome};
+use crate::hints;
 use crate::output::Output;
 use crate::platform::StopSignal;
 use crate::throwaway::{Stage, tour};
@@ -63,8 +63,9 @@ async fn perform(arguments: &DemoArguments, globals: &GlobalArguments, output: &
     let left = stage.clear().await;
     if let Some(first) = left.first() {
         output.note(&format!(
-            "{} could not be released: relay agent release {first}",
-            left.join(", ")
+            "{} could not be released: {}",
+            left.join(", "),
+            hints::command(&format!("agent release {first}"))
         ));
     }
     played
@@ -95,20 +96,16 @@ async fn introduce(stage: &Stage, narrator: &Narrator<'_>) -> Outcome {
             data: own,
         })
         .await?;
-    match own {
+    let watch = match own {
         Some(data) => {
             narrator
                 .say("This server is only for the demo: its data is gone when it ends.")
                 .await?;
-            let watch = format!("relay listen --data {}", path_in_shell(data));
-            narrator
-                .hint("Watch every event in another terminal:", &watch)
-                .await
+            hints::command_over(data, "listen")
         }
-        None => {
-            narrator
-                .hint("Watch every event in another terminal:", "relay listen")
-                .await
-        }
-    }
+        None => hints::command("listen"),
+    };
+    narrator
+        .hint("Watch every event in another terminal:", &watch)
+        .await
 }

@@ -9,6 +9,7 @@ use relay_sdk::{AgentClient, Relay, Timestamp};
 use super::cast::Cast;
 use super::narrator::{Narrator, Told};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::moment::span;
 use crate::throwaway::{DeliveryWatch, Noted, Stage, Step};
 
@@ -182,7 +183,7 @@ impl<'a> Play<'a> {
         }
         self.narrator.tell(&Told::End { delivered, failed }).await?;
         self.narrator
-            .hint("Now with agents of your own:", "relay up")
+            .hint("Now with agents of your own:", &hints::command("up"))
             .await
     }
 }
@@ -194,5 +195,8 @@ fn unplanned(what: &str) -> Failure {
         "unplanned",
         format!("the demo did not go as it should: {what}"),
     )
-    .next("`relay doctor` finds out which layer broke")
+    .next(format!(
+        "`{}` finds out which layer broke",
+        hints::command("doctor")
+    ))
 }

@@ -7,6 +7,7 @@ use super::report::Report;
 use crate::commands::audit;
 use crate::data::DataDirectory;
 use crate::failure::{Failure, Outcome};
+use crate::hints;
 use crate::words::counted;
 
 /// Faults that are told.
@@ -68,7 +69,10 @@ fn chain(data: &DataDirectory) -> Finding {
         )),
         Ok(_) => Finding::failed(
             "the log is not what was written",
-            "relay audit verify tells which events; restore a backup, or find out who changed the file",
+            format!(
+                "{} tells which events; restore a backup, or find out who changed the file",
+                hints::command("audit verify")
+            ),
         ),
         Err(failure) => unreadable(failure),
     }

@@ -10,6 +10,7 @@ use crate::config::Layers;
 use crate::credentials::Credentials;
 use crate::data::{DataDirectory, path_in_shell};
 use crate::failure::Outcome;
+use crate::hints;
 use crate::platform::{self, FOR_WHOM};
 use crate::words::counted;
 
@@ -32,7 +33,8 @@ fn directory(path: &Path) -> Finding {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Finding::skipped(format!("{shown} is not there yet; `relay up` makes it"));
+            let up = hints::command("up");
+            return Finding::skipped(format!("{shown} is not there yet; `{up}` makes it"));
         }
         Err(error) => {
             let next = "see that you may enter the directories above it";
@@ -56,7 +58,8 @@ fn credentials(path: &Path) -> Finding {
     match Credentials::read(path) {
         Ok(None) => return Finding::skipped("not there: no server was started over this data"),
         Err(error) => {
-            let next = "restore it from a backup, or start with `relay up --new-workspace`";
+            let anew = hints::command("up --new-workspace");
+            let next = format!("restore it from a backup, or start with `{anew}`");
             return Finding::failed(format!("{error:#}"), next);
         }
         Ok(Some(_)) => {}
@@ -135,7 +138,10 @@ fn settings(data: &DataDirectory) -> Finding {
         Ok(_) => Finding::ok("a server can start with them"),
         Err(error) => Finding::failed(
             format!("{error:#}"),
-            "mend that setting; `relay config show` tells where each comes from",
+            format!(
+                "mend that setting; `{}` tells where each comes from",
+                hints::command("config show")
+            ),
         ),
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::finding::{Finding, Layer, Verdict};
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::{Output, Style, one_line};
 use crate::words::counted;
 
@@ -122,7 +123,7 @@ impl<'a> Report<'a> {
         };
         let finding = Finding::warning(
             format!("{} could not be released", agents.join(" and ")),
-            format!("relay agent release {first}"),
+            hints::command(&format!("agent release {first}")),
         );
         self.add("clearing up", Layer::Session, self.begin(), finding)
     }

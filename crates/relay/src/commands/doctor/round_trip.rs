@@ -15,6 +15,7 @@ use super::disk::millis;
 use super::finding::{Finding, Layer};
 use super::report::Report;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::moment;
 use crate::output::one_line;
 use crate::throwaway::{DeliveryWatch, Part, Player, Stage, Step, Surfaced};
@@ -286,13 +287,16 @@ fn judge_end(delivery: &Delivery, mode: DeliveryMode) -> Result<&'static str, Fi
         )),
         DeliveryState::Deferred => Err(Finding::warning(
             format!("it is held back: {}", told(delivery)),
-            "see whether the policy is as you want it: relay policy show",
+            format!(
+                "see whether the policy is as you want it: {}",
+                hints::command("policy show")
+            ),
         )),
         state => Err(Finding::failed(
             format!("it is {state}: {}", told(delivery)),
             format!(
-                "relay delivery show {} tells the whole story",
-                delivery.delivery_id
+                "{} tells the whole story",
+                hints::command(&format!("delivery show {}", delivery.delivery_id))
             ),
         )),
     }

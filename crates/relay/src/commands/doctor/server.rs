@@ -17,6 +17,7 @@ use crate::contact::{Actor, Contact, GlobalArguments};
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -105,7 +106,9 @@ async fn answers(
     let (layer, finding) = match writer {
         _ if is_other => (Layer::Network, stranger(contact.url(), &failure)),
         Some(process) => (Layer::Network, deaf(&process, contact.url())),
-        None if contact.is_of_data() && is_silent => (Layer::Process, of(&failure, "relay up")),
+        None if contact.is_of_data() && is_silent => {
+            (Layer::Process, of(&failure, &hints::command("up")))
+        }
         None => (
             Layer::Network,
             of(&failure, "see whether the server runs there"),
@@ -119,15 +122,23 @@ async fn answers(
 fn stranger(url: &str, failure: &Failure) -> Finding {
     Finding::failed(
         format!("what answers at {url} is not Relay: {}", failure.message()),
-        "another program has that port; start Relay on a free one: relay up --listen 127.0.0.1:0",
+        format!(
+            "another program has that port; start Relay on a free one: {}",
+            hints::command("up --listen 127.0.0.1:0")
+        ),
     )
 }
 
 /// The server runs, and nobody gets to it.
 fn deaf(process: &str, url: &str) -> Finding {
+    let (holder, end) = match process.is_empty() {
+        true => ("another process".to_owned(), "end it".to_owned()),
+        false => (format!("process {process}"), format!("kill {process}")),
+    };
+    let up = hints::command("up");
     Finding::failed(
-        format!("process {process} has the database open, but no server answers at {url}"),
-        format!("see what it does; if it hangs: kill {process}, then relay up (nothing is lost)"),
+        format!("{holder} has the database open, but no server answers at {url}"),
+        format!("see what it does; if it hangs: {end}, then {up} (nothing is lost)"),
     )
 }
 
@@ -165,7 +176,10 @@ async fn credential(
     };
     let finding = match asked(contact.relay.me()).await {
         Ok(me) => judge_credential(&me, expected),
-        Err(error) => of(&contact.explain(error.into()), "relay token show"),
+        Err(error) => of(
+            &contact.explain(error.into()),
+            &hints::command("token show"),
+        ),
     };
     let lets_us_in = finding.verdict == Verdict::Ok;
     report.add("credential", Layer::Credentials, begun, finding)?;
@@ -178,7 +192,10 @@ fn judge_credential(me: &Me, expected: Option<WorkspaceId>) -> Finding {
     match (me.kind, workspace) {
         _ if expected.is_some() && found != expected => Finding::failed(
             "the server has another workspace than credentials.json tells of",
-            "another server runs at that address; start the one of this data with `relay up`",
+            format!(
+                "another server runs at that address; start the one of this data with `{}`",
+                hints::command("up")
+            ),
         ),
         (TokenKind::Workspace, Some(workspace)) => Finding::ok(format!(
             "the key of workspace {:?} is taken",
@@ -200,7 +217,10 @@ async fn store(contact: &Contact, report: &mut Report<'_>) -> Outcome {
         Ok(_) => Finding::ok("the server reads and writes"),
         Err(error) => Finding::failed(
             format!("the server can't use its store: {error}"),
-            "look at the server's log, at its disk and at the database with `relay doctor --deep`",
+            format!(
+                "look at the server's log, at its disk and at the database with `{}`",
+                hints::command("doctor --deep")
+            ),
         ),
     };
     report.add("store", Layer::Store, begun, finding)

@@ -6,6 +6,7 @@ use super::finding::{Finding, Layer};
 use super::report::Report;
 use crate::contact::Contact;
 use crate::failure::Outcome;
+use crate::hints;
 use crate::words::counted;
 
 /// Tokens that are tried; a server slows those down that come with too many wrong ones.
@@ -18,7 +19,10 @@ pub(super) async fn look(contact: &Contact, report: &mut Report<'_>) -> Outcome 
     let finding = match kept {
         Err(error) => Finding::failed(
             format!("{error:#}"),
-            "remove that file and `relay agent rotate` the agent's token",
+            format!(
+                "remove that file and get a new token: {}",
+                hints::command("agent rotate NAME")
+            ),
         ),
         Ok(kept) => {
             let (mut tried, mut wrong) = (0, Vec::new());
@@ -50,7 +54,10 @@ fn judge(tried: usize, wrong: &[&str]) -> Finding {
                 "the server does not take the token that is kept for @{}",
                 wrong.join(", @")
             ),
-            format!("relay agent rotate {first} gets a new one"),
+            format!(
+                "{} gets a new one",
+                hints::command(&format!("agent rotate {first}"))
+            ),
         ),
     }
 }

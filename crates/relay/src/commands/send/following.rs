@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Patience;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::moment::{clock, span};
 use crate::output::{LiveLines, Output, one_line};
 use crate::words;
@@ -300,7 +301,7 @@ impl<'a> Board<'a> {
 
 /// How to learn more about a delivery.
 fn explain(recipient: &Recipient) -> String {
-    format!("relay delivery show {}", recipient.delivery.delivery_id)
+    hints::command(&format!("delivery show {}", recipient.delivery.delivery_id))
 }
 
 impl Recipient {

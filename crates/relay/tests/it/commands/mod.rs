@@ -11,6 +11,7 @@ mod demo;
 mod disk;
 mod doctor;
 mod errors;
+mod hints;
 mod listening;
 mod messages;
 mod sending;
