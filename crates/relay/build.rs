@@ -1,5 +1,5 @@
 //! Finds out which commit is built: `RELAY_COMMIT` says it, or git, or, in a tarball that `git archive` made,
-//! `commit.txt`. Else it is unknown.
+//! `commit.txt`. Else it is unknown, which is no reason not to build.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +8,8 @@ fn main() {
     println!("cargo:rerun-if-env-changed=RELAY_COMMIT");
     println!("cargo:rerun-if-changed=commit.txt");
     let said = std::env::var("RELAY_COMMIT").ok();
+    // A container's build argument that nobody gave is there, and empty.
+    let said = said.filter(|commit| !commit.is_empty());
     let commit = said.or_else(commit_here).or_else(commit_of_archive);
     let commit = commit.unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=RELAY_BUILD_COMMIT={commit}");

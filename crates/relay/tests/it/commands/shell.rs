@@ -1,4 +1,6 @@
-//! Help, completions, manual pages.
+//! Help, completions, manual pages, the version.
+
+use tokio::process::Command;
 
 use crate::support::{Setup, finish, text};
 
@@ -56,4 +58,40 @@ async fn shells_and_the_manual_know_the_commands() {
     )
     .await;
     assert!(done.out.contains("\"pages\":"), "{done:?}");
+}
+
+#[tokio::test]
+async fn the_version_names_commit_and_protocol() {
+    let done = finish(Setup::new().relay().arg("--version")).await;
+    let begin = format!("relay {} (commit ", env!("CARGO_PKG_VERSION"));
+    let rest = done.out.strip_prefix(&begin).unwrap();
+    let (commit, rest) = rest.split_once(", ").unwrap();
+    assert!(!commit.is_empty(), "{done:?}");
+    let protocol = relay_sdk::protocol::socket::PROTOCOL;
+    assert_eq!(rest, format!("protocol {protocol})\n"));
+}
+
+#[tokio::test]
+async fn what_is_built_outside_of_git_knows_its_commit_or_says_that_it_does_not() {
+    let setup = Setup::new();
+    let script = setup.file("build-script");
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition", "2024", "-o", text(&script)]);
+    compiler.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs"));
+    let done = finish(&mut compiler).await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let folder = setup.file("crates/relay");
+    std::fs::create_dir_all(&folder).unwrap();
+    let said = async |archived: &str, variable: &str| {
+        std::fs::write(folder.join("commit.txt"), archived).unwrap();
+        let mut script = Command::new(&script);
+        script.current_dir(&folder).env("RELAY_COMMIT", variable);
+        let done = finish(script.env("CARGO_MANIFEST_DIR", &folder)).await;
+        assert_eq!(done.code, 0, "{done:?}");
+        let line = done.out.lines().last().unwrap().to_owned();
+        line.replace("cargo:rustc-env=RELAY_BUILD_COMMIT=", "")
+    };
+    assert_eq!(said("$Format:%h$\n", "").await, "unknown");
+    assert_eq!(said("0123abcd\n", "").await, "0123abcd");
+    assert_eq!(said("0123abcd\n", "4567cdef").await, "4567cdef");
 }
