@@ -30,6 +30,8 @@ pub(crate) fn run(
     output: &Output,
 ) -> Outcome {
     let data = DataDirectory::open(globals.data.as_deref())?;
+    // What is proposed is for other terminals, where the environment may say something else.
+    hints::repeat_data(data.path());
     if let Some(credentials) = running(&data)? {
         let ready = Ready::new(Start::Running, &data, &credentials);
         return output.show(&ready, |style| summary(style, "is running already", &ready));
