@@ -9,7 +9,7 @@ use relay_protocol::socket::{ClientRequest, EventFrame, OkFrame, ServerMessage};
 use tokio::sync::mpsc;
 
 use super::connection::{Connection, Ended};
-use super::followed::{Ask, Followed};
+use super::followed::{Ask, Followed, Refused};
 use super::listeners::Listeners;
 use super::sessions::{Clock, Input, NowAttached, Refusal, Sessions};
 use super::{Command, SessionKey};
@@ -330,8 +330,11 @@ impl Actor {
             }
             (Pending::Followed, ServerMessage::Error(error)) => {
                 let error = Error::Problem(error.problem);
-                let ask = live.followed.refused(&error, &mut self.listeners);
-                live.ask(ask);
+                match live.followed.refused(&error, &mut self.listeners) {
+                    Refused::Instead(ask) => live.ask(Some(ask)),
+                    Refused::Later => return Err(Ended::Lost),
+                    Refused::Over => {}
+                }
             }
             (Pending::Followed, ServerMessage::Ok(ok)) => {
                 let ask = live.followed.done(place(&ok), &mut self.listeners);

@@ -9,6 +9,7 @@ use relay_protocol::socket::{Subscribe, Unsubscribe};
 use super::listeners::{Beginning, Listeners};
 use crate::error::Error;
 use crate::listening::Choice;
+use relay_protocol::problem::ErrorCode;
 
 /// What is followed on one connection.
 #[derive(Default)]
@@ -38,6 +39,17 @@ enum State {
 pub(super) enum Ask {
     Subscribe(Box<Subscribe>),
     Unsubscribe(Unsubscribe),
+}
+
+/// What follows from a refusal.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// To ask for something else.
+    Instead(Ask),
+    /// To connect again, later.
+    Later,
+    /// Nothing.
+    Over,
 }
 
 impl Followed {
@@ -92,18 +104,25 @@ impl Followed {
     }
 
     /// The server did not do it.
-    pub(super) fn refused(&mut self, error: &Error, listeners: &mut Listeners) -> Option<Ask> {
+    pub(super) fn refused(&mut self, error: &Error, listeners: &mut Listeners) -> Refused {
         self.state = State::Nothing;
+        if error.is_retryable() {
+            // Whoever listens keeps its place: what happens meanwhile is in the log.
+            return Refused::Later;
+        }
         if listeners.has_new() {
             listeners.refuse_new(error);
-        } else if listeners.beginning() == Beginning::Now {
-            tracing::error!(%error, "the server lets nobody listen on this connection");
-            return None;
-        } else {
+        } else if error.code() == Some(ErrorCode::BadCursor) {
             tracing::warn!(%error, "events were lost: the log can't be read from where it was left");
             listeners.forget_places();
+        } else {
+            tracing::error!(%error, "the server lets nobody listen on this connection");
+            return Refused::Over;
         }
-        self.begin(listeners)
+        match self.begin(listeners) {
+            Some(ask) => Refused::Instead(ask),
+            None => Refused::Over,
+        }
     }
 
     fn begin(&mut self, listeners: &mut Listeners) -> Option<Ask> {
@@ -134,5 +153,73 @@ impl Followed {
 
     fn id(&self) -> String {
         format!("s{}", self.subscriptions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relay_protocol::problem::{ErrorCode, Problem};
+    use relay_protocol::selector::Selector;
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::super::ListenerId;
+    use super::*;
+    use crate::listening::NewListener;
+
+    /// Somebody who has had everything up to a place.
+    fn listening(place: u64) -> Listeners {
+        let mut listeners = Listeners::default();
+        listeners.add(NewListener {
+            id: ListenerId::next(),
+            choice: Choice::Pattern("*".to_owned()),
+            selector: Selector::all(),
+            after: Some(place),
+            queue: mpsc::channel(1).0,
+            behind: std::sync::Arc::default(),
+            ready: oneshot::channel().0,
+        });
+        let mut first = Followed::default();
+        first.change(&mut listeners);
+        first.done(Some(place), &mut listeners);
+        listeners
+    }
+
+    /// Where a new connection begins.
+    fn begins_after(listeners: &mut Listeners) -> Option<u64> {
+        match Followed::default().change(listeners) {
+            Some(Ask::Subscribe(subscribe)) => subscribe.after,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(listeners: &mut Listeners, code: ErrorCode) -> Refused {
+        let mut followed = Followed::default();
+        followed.change(listeners);
+        let error = Error::from(Problem::new(code, "no"));
+        followed.refused(&error, listeners)
+    }
+
+    #[test]
+    fn a_refusal_for_now_keeps_the_place() {
+        for code in [
+            ErrorCode::StorageUnavailable,
+            ErrorCode::StorageFull,
+            ErrorCode::RateLimited,
+            ErrorCode::Overloaded,
+        ] {
+            let mut listeners = listening(7);
+            assert_eq!(refused(&mut listeners, code), Refused::Later, "{code}");
+            assert_eq!(begins_after(&mut listeners), Some(7), "{code}");
+        }
+    }
+
+    #[test]
+    fn only_a_place_that_is_not_in_the_log_is_forgotten() {
+        let mut listeners = listening(7);
+        let instead = refused(&mut listeners, ErrorCode::BadCursor);
+        assert!(matches!(instead, Refused::Instead(Ask::Subscribe(it)) if it.after.is_none()));
+        let mut listeners = listening(7);
+        assert_eq!(refused(&mut listeners, ErrorCode::Forbidden), Refused::Over);
+        assert_eq!(begins_after(&mut listeners), Some(7));
     }
 }
