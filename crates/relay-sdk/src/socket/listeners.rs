@@ -73,8 +73,14 @@ impl Listeners {
 
     /// Lets a listener that fell behind go on; false if there is none.
     pub(super) fn catch_up(&mut self, id: ListenerId) -> bool {
-        let listener = self.0.get_mut(&id);
-        listener.is_some_and(|listener| std::mem::take(&mut listener.is_behind))
+        let Some(listener) = self.0.get_mut(&id) else {
+            return false;
+        };
+        let was_behind = std::mem::take(&mut listener.is_behind);
+        if was_behind {
+            listener.needs_cover();
+        }
+        was_behind
     }
 
     /// One choice that covers all of them from now on.
@@ -179,10 +185,17 @@ impl Listener {
         self.behind.store(true, Ordering::Release);
         let has_room = self.queue.capacity() == self.queue.max_capacity();
         if has_room && self.behind.swap(false, Ordering::AcqRel) {
+            self.needs_cover();
             return Taken::CaughtUp;
         }
         self.is_behind = true;
         Taken::Done
+    }
+
+    /// It has missed events of the subscription there is, so what still comes of that is not the next after its
+    /// place: only one that begins there is for it.
+    const fn needs_cover(&mut self) {
+        self.is_covered = false;
     }
 }
 
@@ -238,7 +251,52 @@ fn filtered(filter: Filter) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use relay_protocol::ids::{EventId, WorkspaceId};
+    use relay_protocol::time::Timestamp;
+
     use super::*;
+
+    fn event(seq: u64) -> LoggedEvent {
+        let at = Timestamp::from_millis(1);
+        LoggedEvent {
+            seq,
+            id: EventId::new(at, u128::from(seq)),
+            at,
+            workspace_id: WorkspaceId::new(at, 1),
+            event: None,
+            event_type: "message.created".to_owned(),
+        }
+    }
+
+    #[test]
+    fn one_that_fell_behind_gets_what_it_missed_before_anything_else() {
+        let mut listeners = Listeners::default();
+        let (queue, mut taken) = mpsc::channel(1);
+        let id = ListenerId::next();
+        listeners.add(NewListener {
+            id,
+            choice: Choice::Pattern("*".to_owned()),
+            selector: Selector::all(),
+            after: Some(0),
+            queue,
+            behind: Arc::default(),
+            ready: oneshot::channel().0,
+        });
+        listeners.cover();
+        listeners.dispatch(&event(1));
+        listeners.dispatch(&event(2));
+        assert_eq!(taken.try_recv().unwrap().seq, 1);
+        assert!(listeners.catch_up(id), "there was no room for the second");
+        // Events of the subscription that it fell behind are still on their way.
+        listeners.dispatch(&event(3));
+        assert!(taken.try_recv().is_err(), "the second comes first");
+        assert_eq!(listeners.beginning(), Beginning::After(1));
+        listeners.cover();
+        for seq in [2, 3] {
+            listeners.dispatch(&event(seq));
+            assert_eq!(taken.try_recv().unwrap().seq, seq);
+        }
+    }
 
     #[test]
     fn where_the_subscription_begins() {
