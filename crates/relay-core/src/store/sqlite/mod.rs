@@ -3,7 +3,7 @@
 //! Order at start: the lock, recovery of the write-ahead log (SQLite does that on opening, in memory),
 //! the format version, the last links of the chain. Everything found wrong is an [`OpenError`], and the
 //! file is left as it was: only then the connection is made ready to write, and a new file gets its
-//! schema. An older format is copied and migrated first ([`migration`]).
+//! schema. An older format is copied and migrated first (`migration.rs`).
 
 mod agents;
 mod attaching;
