@@ -4,12 +4,12 @@
 //! happens in between waits in the log. A listener that begins now, beside others that have their place, needs
 //! to know where the log ends: a subscription that is left at once tells that.
 
+use relay_protocol::problem::ErrorCode;
 use relay_protocol::socket::{Subscribe, Unsubscribe};
 
 use super::listeners::{Beginning, Listeners};
 use crate::error::Error;
 use crate::listening::Choice;
-use relay_protocol::problem::ErrorCode;
 
 /// What is followed on one connection.
 #[derive(Default)]
@@ -158,7 +158,7 @@ impl Followed {
 
 #[cfg(test)]
 mod tests {
-    use relay_protocol::problem::{ErrorCode, Problem};
+    use relay_protocol::problem::Problem;
     use relay_protocol::selector::Selector;
     use tokio::sync::{mpsc, oneshot};
 

@@ -1,26 +1,6 @@
-//! How much room text takes on a terminal: colours take none, some characters two columns.
+//! How much room text takes on a terminal: colours take none, some characters none, some two columns.
 
-/// Characters that take two columns, as most terminals show them: East Asian ones and pictures.
-const WIDE: &[(u32, u32)] = &[
-    (0x1100, 0x115f),
-    (0x231a, 0x231b),
-    (0x23e9, 0x23f3),
-    (0x25fd, 0x25fe),
-    (0x2614, 0x2615),
-    (0x2648, 0x2653),
-    (0x26a1, 0x26ff),
-    (0x2705, 0x27bf),
-    (0x2b1b, 0x2b55),
-    (0x2e80, 0xa4cf),
-    (0xa960, 0xa97c),
-    (0xac00, 0xd7a3),
-    (0xf900, 0xfaff),
-    (0xfe30, 0xfe6f),
-    (0xff01, 0xff60),
-    (0xffe0, 0xffe6),
-    (0x1f000, 0x1faff),
-    (0x20000, 0x3fffd),
-];
+use unicode_width::UnicodeWidthChar as _;
 
 /// The columns that a text takes.
 pub(super) fn columns(text: &str) -> usize {
@@ -53,16 +33,10 @@ fn parts(text: &str) -> impl Iterator<Item = (char, usize)> {
         };
         let columns = match was_escape || is_escape {
             true => 0,
-            false => 1 + usize::from(is_wide(c)),
+            false => c.width().unwrap_or(0),
         };
         (c, columns)
     })
-}
-
-fn is_wide(c: char) -> bool {
-    let c = u32::from(c);
-    WIDE.iter()
-        .any(|(first, last)| (*first..=*last).contains(&c))
 }
 
 #[cfg(test)]
@@ -75,6 +49,7 @@ mod tests {
         assert_eq!(columns("\u{1b}[32mada\u{1b}[0m"), 3);
         assert_eq!(columns("größer"), 6);
         assert_eq!(columns("船ok🚢"), 6);
+        assert_eq!(columns("cafe\u{301}"), 4);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod tmux;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use relay_sdk::{AttachedSession, CallbackSession, delivered};
 use tokio::sync::Semaphore;
 
@@ -40,6 +41,19 @@ impl Hesitant {
     fn take_it(&self) {
         self.told.add_permits(1);
     }
+}
+
+/// A server, a terminal beside it, and ada, with others who hesitate; nothing where there is no terminal to be had.
+async fn ada_and<const N: usize>(names: [&str; N]) -> Option<(Desk, Terminal, [Hesitant; N])> {
+    let desk = Desk::new().await;
+    let terminal = Terminal::open(&desk.setup).await?;
+    desk.register(&["ada"]).await;
+    desk.register(&names).await;
+    let hesitant = join_all(names.map(|name| Hesitant::attach(&desk, name))).await;
+    let Ok(hesitant) = hesitant.try_into() else {
+        unreachable!("there are as many as there are names");
+    };
+    Some((desk, terminal, hesitant))
 }
 
 /// A command outside of the terminal, over the same data.
@@ -95,13 +109,9 @@ async fn up_says_its_summary_and_ctrl_c_ends_it_in_order() {
 
 #[tokio::test]
 async fn a_send_shows_every_recipient_in_place() {
-    let desk = Desk::new().await;
-    let Some(mut terminal) = Terminal::open(&desk.setup).await else {
+    let Some((_desk, mut terminal, [bob, eve])) = ada_and(["bob", "eve"]).await else {
         return;
     };
-    desk.register(&["ada", "bob", "eve"]).await;
-    let bob = Hesitant::attach(&desk, "bob").await;
-    let eve = Hesitant::attach(&desk, "eve").await;
     terminal
         .enter("relay send bob,eve 'Shall we ship?' --as ada")
         .await;
@@ -123,13 +133,9 @@ async fn a_send_shows_every_recipient_in_place() {
 
 #[tokio::test]
 async fn lines_stay_where_they_are_when_the_terminal_becomes_narrow() {
-    let desk = Desk::new().await;
-    let Some(mut terminal) = Terminal::open(&desk.setup).await else {
+    let Some((desk, mut terminal, [bob, eve])) = ada_and(["bob", "eve"]).await else {
         return;
     };
-    desk.register(&["ada", "bob", "eve"]).await;
-    let bob = Hesitant::attach(&desk, "bob").await;
-    let eve = Hesitant::attach(&desk, "eve").await;
     // tmux keeps the cursor where it is and moves what is above it up; what leaves the screen can't be changed.
     terminal.run("seq 20").await;
     terminal.enter("relay send bob,eve Hello --as ada").await;
@@ -161,12 +167,9 @@ async fn lines_stay_where_they_are_when_the_terminal_becomes_narrow() {
 
 #[tokio::test]
 async fn colour_is_for_terminals_and_for_those_who_want_it() {
-    let desk = Desk::new().await;
-    let Some(mut terminal) = Terminal::open(&desk.setup).await else {
+    let Some((_desk, mut terminal, [bob])) = ada_and(["bob"]).await else {
         return;
     };
-    desk.register(&["ada", "bob"]).await;
-    let bob = Hesitant::attach(&desk, "bob").await;
     let plain = "sent ID\n@bob  delivered after TIME";
     for (command, green) in [
         ("relay send bob Hello --as ada", true),
@@ -212,12 +215,9 @@ async fn a_progress_bar_comes_and_goes() {
 
 #[tokio::test]
 async fn ctrl_c_leaves_a_terminal_that_works_and_data_that_is_whole() {
-    let desk = Desk::new().await;
-    let Some(mut terminal) = Terminal::open(&desk.setup).await else {
+    let Some((desk, mut terminal, [_bob])) = ada_and(["bob"]).await else {
         return;
     };
-    desk.register(&["ada", "bob"]).await;
-    let _bob = Hesitant::attach(&desk, "bob").await;
     let before = modes(&mut terminal).await;
     for (command, goes_on, says) in [
         ("relay send bob Hello --as ada", "@bob  offered", "^C"),
