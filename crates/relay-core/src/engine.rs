@@ -1,7 +1,7 @@
 //! The engine: checks a request, then makes one store call.
 //!
 //! The operations are in files by what users call them: `workspaces`, `agents`, `channels`, `messages`,
-//! `reading`, `attachments`, `sessions`, `deliveries`, `ingest`, `events`, `audit`.
+//! `reading`, `attachments`, `sessions`, `deliveries`, `actions`, `ingest`, `events`, `audit`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,6 +14,7 @@ use relay_protocol::limits::{PAGE_ITEMS, PAGE_ITEMS_DEFAULT};
 use relay_protocol::redact::Redactor;
 use relay_protocol::time::Timestamp;
 
+use crate::actions::Validators;
 use crate::caller::{Caller, hash_token};
 use crate::callers::Callers;
 use crate::environment::Environment;
@@ -30,6 +31,7 @@ pub struct Engine {
     pub(crate) redactor: Redactor,
     pub(crate) runner: Arc<Runner>,
     pub(crate) callers: Arc<Callers>,
+    pub(crate) validators: Validators,
     /// Text that sessions have reported and that waits because a secret may begin there.
     pub(crate) waiting_text: Arc<Waiting>,
     /// The newest known state of each workspace, so that a send need not read its policy.
@@ -43,6 +45,7 @@ impl Engine {
         Self {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
             callers: Arc::default(),
+            validators: Validators::default(),
             waiting_text: Arc::default(),
             store,
             environment,

@@ -1,5 +1,6 @@
 //! Everything that can go wrong in the engine, and the one place where it becomes a problem object.
 
+use relay_protocol::action::InvocationState;
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{
@@ -51,6 +52,14 @@ pub enum Error {
         /// Names that come close.
         nearest: Vec<String>,
     },
+    /// No action has this name.
+    #[error("no action is called {name:?}{}", did_you_mean(nearest))]
+    UnknownAction {
+        /// The name.
+        name: String,
+        /// Names that come close.
+        nearest: Vec<String>,
+    },
     /// No conversation has this id.
     #[error("no conversation has the id {0}")]
     UnknownConversation(ConversationId),
@@ -88,6 +97,14 @@ pub enum Error {
     /// No call of an action has this id.
     #[error("no invocation has the id {0}")]
     UnknownInvocation(InvocationId),
+    /// The call has ended, in another way than is said now.
+    #[error("the invocation {id} has ended already: it is {state}")]
+    InvocationEnded {
+        /// The call.
+        id: InvocationId,
+        /// How it ended.
+        state: InvocationState,
+    },
     /// A delivery can't change like that.
     #[error("{0}")]
     Delivery(IllegalDeliveryTransition),
@@ -226,6 +243,8 @@ pub enum Noun {
     Agent,
     /// A channel.
     Channel,
+    /// An action.
+    Action,
 }
 
 impl std::fmt::Display for Noun {
@@ -233,6 +252,7 @@ impl std::fmt::Display for Noun {
         f.write_str(match self {
             Self::Agent => "agent",
             Self::Channel => "channel",
+            Self::Action => "action",
         })
     }
 }
@@ -240,7 +260,7 @@ impl std::fmt::Display for Noun {
 fn adopt_hint(what: Noun) -> &'static str {
     match what {
         Noun::Agent => ", or adopt it",
-        Noun::Channel => "",
+        Noun::Channel | Noun::Action => "",
     }
 }
 
@@ -265,11 +285,14 @@ impl Error {
             Self::NameTaken { .. } => ErrorCode::NameTaken,
             Self::UnknownAgent { .. } => ErrorCode::UnknownAgent,
             Self::UnknownChannel { .. } => ErrorCode::UnknownChannel,
+            Self::UnknownAction { .. } => ErrorCode::UnknownAction,
             Self::UnknownConversation(_) => ErrorCode::UnknownConversation,
             Self::UnknownMessage(_) => ErrorCode::UnknownMessage,
             Self::UnknownDelivery(_) => ErrorCode::UnknownDelivery,
             Self::UnknownSession(_) | Self::CannotResume => ErrorCode::UnknownSession,
-            Self::SessionEnded { .. } | Self::Status(_) => ErrorCode::IllegalTransition,
+            Self::SessionEnded { .. } | Self::InvocationEnded { .. } | Self::Status(_) => {
+                ErrorCode::IllegalTransition
+            }
             Self::EventGap { .. } => ErrorCode::EventGap,
             Self::UnknownInvocation(_) => ErrorCode::UnknownInvocation,
             Self::UnknownToken(_) => ErrorCode::UnknownToken,
@@ -315,7 +338,9 @@ impl Error {
                 problem.expected = Some(expected.to_string());
                 problem.found = Some(found.to_string());
             }
-            Self::UnknownAgent { nearest, .. } | Self::UnknownChannel { nearest, .. } => {
+            Self::UnknownAgent { nearest, .. }
+            | Self::UnknownChannel { nearest, .. }
+            | Self::UnknownAction { nearest, .. } => {
                 problem.suggestions = (!nearest.is_empty()).then(|| nearest.clone());
             }
             Self::Name { error, .. } => {

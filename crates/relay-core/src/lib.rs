@@ -3,6 +3,7 @@
 //! The engine decides, the [`store`] keeps. Nothing here opens a socket or reads the environment; time
 //! and randomness come in with [`environment::Environment`].
 
+mod actions;
 mod agents;
 mod attachments;
 mod audit;
@@ -34,5 +35,5 @@ pub use deliveries::ReceiptStored;
 pub use engine::{Engine, PageQuery};
 pub use error::{Error, Result};
 pub use events::{EventPage, Followed, Subscription, Wanted};
-pub use runner::link;
+pub use runner::{HandlerId, link};
 pub use sessions::{Reach, WebhookSession};

@@ -21,7 +21,7 @@ use crate::store::chain::Hash;
 use crate::store::{Author, MessageEdit, NewMessage, ReactionRequest, SendRecord};
 
 /// The author of what the workspace key sends.
-const SYSTEM_NAME: &str = "relay";
+pub(crate) const SYSTEM_NAME: &str = "relay";
 
 impl Engine {
     /// Stores a message and one delivery for each recipient; answers once all of it is on disk.
@@ -103,6 +103,7 @@ impl Engine {
             idempotency: route.idempotency,
             redacted,
             objection,
+            reason: None,
         })
     }
 

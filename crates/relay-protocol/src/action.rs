@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use serde_json::Value;
 
+use self::schema::check_schema;
 use crate::agent::AgentType;
 use crate::ids::{AgentId, InvocationId};
 use crate::limits::{
-    ACTION_NAME_CHARS, ACTION_SCHEMA_BYTES, ACTION_SCHEMA_DEPTH, ACTION_TIMEOUT_MAX_MS,
+    ACTION_DESCRIPTION_BYTES, ACTION_NAME_CHARS, ACTION_SELECTORS, ACTION_TIMEOUT_MAX_MS,
 };
 use crate::problem::{ErrorCode, Problem};
 use crate::time::Timestamp;
@@ -238,8 +239,16 @@ impl RegisterAction {
         if let Some(schema) = &self.output_schema {
             check_schema("outputSchema", schema)?;
         }
-        let selectors = self.available_to.iter().flatten();
-        if selectors.into_iter().any(AvailableTo::is_empty) {
+        let said = self.description.as_deref().unwrap_or_default().len();
+        within("description", ACTION_DESCRIPTION_BYTES, "bytes", said)?;
+        let selectors = self.available_to.as_deref().unwrap_or_default();
+        within(
+            "availableTo",
+            ACTION_SELECTORS,
+            "selectors",
+            selectors.len(),
+        )?;
+        if selectors.iter().any(AvailableTo::is_empty) {
             let expected = "name, id, type or channel in each";
             return Err(refuse("availableTo", expected, "an empty object"));
         }
@@ -253,6 +262,14 @@ impl RegisterAction {
     }
 }
 
+fn within(path: &'static str, most: usize, unit: &str, found: usize) -> Result<(), InvalidAction> {
+    if found <= most {
+        return Ok(());
+    }
+    let expected = format!("at most {most} {unit}");
+    Err(refuse(path, &expected, &found.to_string()))
+}
+
 fn check_name(name: &str) -> Result<(), InvalidAction> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=ACTION_NAME_CHARS).contains(&name.len()) && name.chars().all(allowed) {
@@ -260,42 +277,6 @@ fn check_name(name: &str) -> Result<(), InvalidAction> {
     }
     let expected = format!("1 to {ACTION_NAME_CHARS} characters of A-Z a-z 0-9 _ -");
     Err(refuse("name", &expected, &format!("{name:?}")))
-}
-
-/// A schema of bounded size that refers only to itself.
-fn check_schema(path: &'static str, schema: &Value) -> Result<(), InvalidAction> {
-    if !(schema.is_object() || schema.is_boolean()) {
-        return Err(refuse(path, "a JSON Schema object", &schema.to_string()));
-    }
-    let size = schema.to_string().len();
-    if size > ACTION_SCHEMA_BYTES {
-        let expected = format!("at most {ACTION_SCHEMA_BYTES} bytes");
-        return Err(refuse(path, &expected, &size.to_string()));
-    }
-    match schema_fault(schema, 0) {
-        None => Ok(()),
-        Some((expected, found)) => Err(refuse(path, expected, &found)),
-    }
-}
-
-/// The first remote reference or too deep nesting.
-fn schema_fault(schema: &Value, depth: usize) -> Option<(&'static str, String)> {
-    if depth > ACTION_SCHEMA_DEPTH {
-        return Some(("at most 32 levels", "more".to_owned()));
-    }
-    match schema {
-        Value::Object(members) => members.iter().find_map(|(name, value)| {
-            let reference = matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef");
-            match value.as_str() {
-                Some(target) if reference && !target.starts_with('#') => {
-                    Some(("only references that begin with #", target.to_owned()))
-                }
-                _ => schema_fault(value, depth + 1),
-            }
-        }),
-        Value::Array(items) => items.iter().find_map(|item| schema_fault(item, depth + 1)),
-        _ => None,
-    }
 }
 
 fn refuse(path: &'static str, expected: &str, found: &str) -> InvalidAction {
@@ -347,5 +328,6 @@ impl AvailableTo {
     }
 }
 
+mod schema;
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,22 @@ pub const ACTION_NAME_CHARS: usize = 48;
 pub const ACTION_SCHEMA_BYTES: usize = 64 * 1024;
 /// How deep an action's schema may be nested.
 pub const ACTION_SCHEMA_DEPTH: usize = 32;
+/// Most values in an action's schema, each reference counted as what it refers to.
+pub const ACTION_SCHEMA_WEIGHT: usize = 20_000;
+/// Most bytes of an action's description.
+pub const ACTION_DESCRIPTION_BYTES: usize = 4 * 1024;
+/// Most selectors of those who may call an action.
+pub const ACTION_SELECTORS: usize = 256;
+/// Most bytes of a call's input or output, as JSON.
+pub const ACTION_VALUE_BYTES: usize = 256 * 1024;
+/// Most actions of one workspace.
+pub const ACTIONS: usize = 10_000;
+/// Most actions that one connection handles.
+pub const ACTIONS_PER_CONNECTION: usize = 1_000;
+/// Most calls of one action that have not ended.
+pub const ACTION_CALLS_OPEN: usize = 1_000;
+/// Most calls that one handler has at a time.
+pub const ACTION_CALLS_PER_HANDLER: usize = 64;
 /// How long a call may take when the action does not say.
 pub const ACTION_TIMEOUT_MS: u64 = 5 * 60 * 1000;
 /// How long a call may take at most.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::SessionId;
 use relay_protocol::message::RelayMessage;
-use relay_protocol::socket::ControlFrame;
+use relay_protocol::socket::{ControlFrame, InvokeFrame};
 use tokio::sync::Notify;
 
 /// Carries things to one session.
@@ -26,6 +26,8 @@ pub enum Parcel {
     Deliver(Box<Deliver>),
     /// An operation on the session; answered by its result.
     Control(Box<ControlFrame>),
+    /// A call of an action that the peer handles; answered by its result.
+    Invoke(Box<InvokeFrame>),
     /// Nothing more comes over this link.
     Close(CloseReason),
 }

@@ -4,6 +4,7 @@
 //! has committed and with the time, and does what comes out. Only [`Runner::step`] hands things to links,
 //! one call at a time, so that a session gets them in order. `docs/delivery.md` has the whole picture.
 
+mod actions;
 mod calls;
 mod control;
 mod desk;
@@ -17,6 +18,7 @@ mod pump;
 mod service;
 mod state;
 mod steps;
+mod switchboard;
 mod waiter;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +35,7 @@ pub(crate) use self::guards::Settling;
 use self::handover::{content, context};
 use self::link::{Deliver, Parcel};
 use self::state::{Advancing, Command, HandOver, Input, Offered, State, Stepped, Times};
+pub use self::switchboard::HandlerId;
 pub(crate) use self::waiter::Heard;
 use crate::delivery::apply::Step;
 use crate::environment::Environment;
@@ -157,6 +160,7 @@ impl Runner {
                 self.inbox.put(Input::News(News::Session(row)));
             }
         }
+        self.find_open_calls().await?;
         self.ring();
         Ok(())
     }
@@ -169,7 +173,9 @@ impl Runner {
             let (mut state, times) = self.memory();
             state.tick(times);
             worked |= state.pump(times);
-            let commands = std::mem::take(&mut state.commands);
+            let calls = std::mem::take(&mut state.switchboard.calls);
+            let mut commands = std::mem::take(&mut state.commands);
+            commands.extend(calls.into_iter().map(Command::Call));
             if commands.is_empty() && !state.has_dirty() {
                 let (mono, wall) = state.next_wake();
                 drop(state);
@@ -237,6 +243,7 @@ impl Runner {
                     }
                 });
             }
+            Command::Call(call) => self.call(call),
             Command::TakeBack(session) => {
                 let inbox = self.inbox.clone();
                 let now = self.environment.clock.now();

@@ -16,13 +16,14 @@ use tokio::sync::oneshot;
 use super::control::{Control, Recalling};
 use super::desk::{Desk, Live, Mono};
 use super::link::{CloseReason, LinkId, SessionLink};
+use super::switchboard::{Call, Switchboard};
 use super::waiter::Waiters;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::error::Result;
 use crate::store::{
-    AgentNo, DeliveryRow, DueNow, News, Position, SessionNo, SessionTurn, WaitingPage,
-    WaitingQuery, WorkspaceRow,
+    AgentNo, DeliveryRow, DueNow, InvocationRow, News, Position, SessionNo, SessionTurn,
+    WaitingPage, WaitingQuery, WorkspaceRow,
 };
 
 /// Deliveries whose time has come that are handled at once.
@@ -49,6 +50,12 @@ pub(super) enum Input {
     Released(AgentNo),
     /// A change of a session is over; false: nothing was stored.
     Changed(SessionNo, bool),
+    /// A call was left over by a former run.
+    LeftOver(Arc<InvocationRow>),
+    /// A call was marked as given to a handler; none: that could not be stored.
+    Marked(Position, Option<Arc<InvocationRow>>),
+    /// A call could not be ended.
+    NotEnded(Position),
     /// What a session had accepted was taken back; false: it could not be.
     TakenBack(SessionNo, bool),
 }
@@ -90,6 +97,8 @@ pub(super) enum Command {
     ),
     /// Takes back what a session has accepted.
     TakeBack(SessionNo),
+    /// Does something about a call.
+    Call(Call),
 }
 
 /// A step on its way to the store.
@@ -147,6 +156,7 @@ pub(super) struct State {
     pub(super) recalls: HashMap<Position, Recalling>,
     pub(super) controls: HashMap<ControlId, Control>,
     pub(super) waiters: Waiters,
+    pub(super) switchboard: Switchboard,
     /// When the store has something due, as far as is known.
     next_due: Option<Timestamp>,
     /// What has moved since the store was asked for what is due, while it is being asked.
@@ -214,7 +224,13 @@ impl State {
             Input::News(News::Session(row)) => self.session_changed(row, times),
             Input::News(News::Edited(message)) => self.edited(message),
             Input::News(News::Workspace(row)) => self.workspace_changed(row),
-            Input::News(News::AgentReleased(_)) => {}
+            Input::News(News::AgentReleased(_) | News::Action(_)) => {}
+            Input::News(News::ActionRemoved(action)) => self.switchboard.action_removed(action),
+            Input::News(News::Invoked(row)) => self.switchboard.opened(&row),
+            Input::News(News::InvocationEnded(call)) => self.switchboard.ended(call),
+            Input::LeftOver(row) => self.switchboard.left_over(&row),
+            Input::Marked(call, row) => self.switchboard.marked(call, row.as_deref()),
+            Input::NotEnded(call) => self.switchboard.not_ended(call, times.now),
             Input::Refilled(agent, no, page) => self.refilled(agent, no, page, times),
             Input::Addressed(session, no, rows) => self.addressed(session, no, rows, times),
             Input::Due(due) => self.due(due, times),
@@ -281,6 +297,7 @@ impl State {
                 Timer::Waiter(id) => self.waiters.expire(id),
             }
         }
+        self.switchboard.tick(times.now);
         if self.asking_due.is_none() && self.next_due.is_some_and(|at| at <= times.now) {
             self.asking_due = Some(HashSet::new());
             // What becomes known from here on may be newer than the answer.
@@ -292,7 +309,11 @@ impl State {
 
     /// When the clocks bring the next thing to do: by the monotonic clock, and by the wall clock.
     pub(super) fn next_wake(&self) -> (Option<Mono>, Option<Timestamp>) {
-        let wall = self.next_due.filter(|_| self.asking_due.is_none());
+        let due = self.next_due.filter(|_| self.asking_due.is_none());
+        let wall = [due, self.switchboard.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min();
         (self.timers.first().map(|(at, _)| *at), wall)
     }
 }

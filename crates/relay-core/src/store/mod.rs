@@ -4,6 +4,7 @@
 //! decides what is right about a request by itself; what depends on stored state (is the name free, who
 //! is in the channel) is decided inside the store's call, so that no other change can come between.
 
+pub mod action_requests;
 pub mod chain;
 pub mod delivery_requests;
 pub mod live;
@@ -26,11 +27,17 @@ use relay_protocol::api::messages::{
 };
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
-use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
+use relay_protocol::ids::{
+    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
 use uuid::Uuid;
 
+pub use self::action_requests::{
+    ActionNo, ActionQuery, ActionRemoval, ActionRow, InvocationEnd, InvocationOutcome,
+    InvocationRow, Invoked, NewAction, NewInvocation,
+};
 use self::chain::Hash;
 pub use self::delivery_requests::{
     Advance, Advanced, DeliverTo, DeliveryFilter, DeliveryStory, DueNow, FlushRequest, NewDelivery,
@@ -200,6 +207,25 @@ pub trait Store: Send + Sync + 'static {
     ) -> Reply<Page<Conversation>>;
     /// Messages that hold the words.
     fn search(&self, viewer: Viewer, search: Search) -> Reply<Page<SearchHit>>;
+
+    /// Registers an action, or replaces what its owner registered before.
+    fn register_action(&self, new: NewAction) -> Reply<Arc<ActionRow>>;
+    /// Takes an action back; its open calls fail.
+    fn remove_action(&self, removal: ActionRemoval) -> Reply<()>;
+    /// The action with this name.
+    fn action(&self, workspace_no: u32, name: &str) -> Reply<Arc<ActionRow>>;
+    /// Actions that somebody may call or has registered, by name.
+    fn actions(&self, query: ActionQuery) -> Reply<Page<ActionRow>>;
+    /// Writes a call down.
+    fn invoke(&self, new: NewInvocation) -> Reply<Invoked>;
+    /// Notes how often a call went to a handler; says what it is called with.
+    fn offer_invocation(&self, call: Position, offers: u32) -> Reply<Arc<InvocationRow>>;
+    /// Ends a call. The first answer counts.
+    fn end_invocation(&self, end: InvocationEnd) -> Reply<Arc<InvocationRow>>;
+    /// One call, for its caller, whoever may answer it, and the workspace.
+    fn invocation(&self, viewer: Viewer, id: InvocationId) -> Reply<InvocationRow>;
+    /// Open calls of all workspaces, in the order of their places.
+    fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>>;
 
     /// Stores content for messages to refer to.
     fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId>;

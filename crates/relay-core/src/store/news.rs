@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use relay_protocol::delivery::MessageReceipt;
 
+use super::action_requests::{ActionNo, ActionRow, InvocationRow};
 use super::position::Position;
 use super::records::{AgentNo, DeliveryRow, SessionRow, WorkspaceRow};
 use super::sent::SendRecord;
@@ -31,6 +32,14 @@ pub enum News {
     Workspace(Arc<WorkspaceRow>),
     /// An agent is gone.
     AgentReleased(AgentNo),
+    /// An action was registered, again perhaps.
+    Action(Arc<ActionRow>),
+    /// An action is gone, and all of its calls have ended.
+    ActionRemoved(ActionNo),
+    /// A call was written down and waits for a handler.
+    Invoked(Arc<InvocationRow>),
+    /// A call has ended.
+    InvocationEnded(Position),
 }
 
 /// A delivery that was made or changed.

@@ -8,7 +8,9 @@
 //! The twelve bits between hold the kind and a byte of the workspace's own random id, so that an id of
 //! one kind, or from another database, is not taken for one of ours.
 
-use relay_protocol::ids::{DeliveryId, EventId, MessageId, WorkspaceId, uuid_v7, uuid_v7_parts};
+use relay_protocol::ids::{
+    DeliveryId, EventId, InvocationId, MessageId, WorkspaceId, uuid_v7, uuid_v7_parts,
+};
 use relay_protocol::time::Timestamp;
 use uuid::Uuid;
 
@@ -87,7 +89,12 @@ macro_rules! placed {
     )*};
 }
 
-placed!(MessageId = 0x1, DeliveryId = 0x2, EventId = 0x3);
+placed!(
+    MessageId = 0x1,
+    DeliveryId = 0x2,
+    EventId = 0x3,
+    InvocationId = 0x4
+);
 
 /// The id of the record at this place.
 #[must_use]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::messages::SendTarget;
 use relay_protocol::api::workspace::ObserverScope;
-use relay_protocol::delivery::{DeliveryMode, Priority};
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Priority};
 use relay_protocol::event::ReactionChange;
 use relay_protocol::ids::{
     AgentId, AttachmentId, ChannelId, ConversationId, MessageId, TokenId, WorkspaceId,
@@ -244,6 +244,8 @@ pub struct NewMessage {
     pub redacted: bool,
     /// Why it is refused, unless it repeats a send that was not.
     pub objection: Option<Error>,
+    /// Why it reaches those it reaches; absent: what it is decides.
+    pub reason: Option<DeliveryReason>,
 }
 
 /// Content of a message to send.

@@ -2,6 +2,7 @@
 //! that answers on the spot, and clocks that the tests move.
 
 mod absence;
+mod actions;
 mod attaching;
 mod callers;
 mod cancelling;

@@ -63,6 +63,10 @@ fn line(news: &News) -> String {
         News::Edited(_) => "edited".to_owned(),
         News::Workspace(row) => format!("workspace {:?}", row.name),
         News::AgentReleased(_) => "agent released".to_owned(),
+        News::Action(row) => format!("action {}", row.body.name),
+        News::ActionRemoved(_) => "action removed".to_owned(),
+        News::Invoked(row) => format!("{} invoked", row.name),
+        News::InvocationEnded(_) => "invocation ended".to_owned(),
     }
 }
 

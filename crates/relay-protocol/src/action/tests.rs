@@ -24,7 +24,41 @@ fn registrations_are_checked() {
         (json!({ "name": "x".repeat(49) }), Some("name")),
         (json!({ "inputSchema": true }), None),
         (json!({ "inputSchema": "x" }), Some("inputSchema")),
-        (json!({ "inputSchema": { "$ref": "#/$defs/a" } }), None),
+        (
+            json!({ "inputSchema": { "$ref": "#/$defs/a", "$defs": { "a": {} } } }),
+            None,
+        ),
+        (
+            json!({ "inputSchema": { "$ref": "#/$defs/a" } }),
+            Some("inputSchema"),
+        ),
+        (
+            json!({ "inputSchema": { "properties": { "$ref": { "type": "string" } } } }),
+            None,
+        ),
+        (
+            json!({ "inputSchema": { "$ref": "#" } }),
+            Some("inputSchema"),
+        ),
+        (
+            json!({ "inputSchema": { "items": { "$ref": "#" } } }),
+            Some("inputSchema"),
+        ),
+        (
+            json!({ "inputSchema": { "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } } }),
+            Some("inputSchema"),
+        ),
+        (
+            json!({ "inputSchema": { "$anchor": "a" } }),
+            Some("inputSchema"),
+        ),
+        (json!({ "inputSchema": { "$id": "https://x/y" } }), None),
+        (json!({ "inputSchema": doubling(10) }), None),
+        (json!({ "inputSchema": doubling(60) }), Some("inputSchema")),
+        (
+            json!({ "description": "x".repeat(5_000) }),
+            Some("description"),
+        ),
         (
             json!({ "inputSchema": { "items": [{ "$ref": "http://x/" }] } }),
             Some("inputSchema"),
@@ -43,6 +77,18 @@ fn registrations_are_checked() {
         let result = action(changes.clone()).check();
         assert_eq!(result.err().map(|error| error.path), path, "{changes}");
     }
+}
+
+/// Each part names the next one twice.
+fn doubling(parts: usize) -> Value {
+    let named = |at: usize| json!({ "$ref": format!("#/$defs/{at}") });
+    let defs = (0..parts).map(|at| {
+        let next = named(at + 1);
+        (at.to_string(), json!({ "allOf": [next, next] }))
+    });
+    let mut defs: serde_json::Map<String, Value> = defs.collect();
+    defs.insert(parts.to_string(), json!({ "type": "object" }));
+    json!({ "$ref": "#/$defs/0", "$defs": defs })
 }
 
 #[test]

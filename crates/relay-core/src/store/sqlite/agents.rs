@@ -182,6 +182,7 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
     let workspace = tx.workspace(release.viewer.workspace_no)?;
     let agent = own_or_any(tx, release.viewer, &release.name)?;
     fail_waiting(tx, &workspace, &agent, release)?;
+    tx.drop_actions_of(agent.no, release.at)?;
     tx.end_sessions(&workspace, agent.no, release.reason.as_deref(), release.at)?;
     revoke_tokens(tx, &workspace, &agent, release.at)?;
     leave_everything(tx, &agent)?;

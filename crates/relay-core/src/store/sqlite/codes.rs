@@ -1,6 +1,7 @@
 //! Small numbers for the literals that hot rows hold. The order of the spec's lists is the code, so
 //! new literals go to the end.
 
+use relay_protocol::action::InvocationState;
 use relay_protocol::agent::AgentType;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::TokenKind;
@@ -37,6 +38,7 @@ codes!(
     DeliveryMode,
     DeliveryReason,
     DeliveryState,
+    InvocationState,
     LinkKind,
     Priority,
     Surfaced,

@@ -281,7 +281,7 @@ pub(super) fn find_channel(
 }
 
 /// How many names an error suggests.
-const SUGGESTED: usize = 3;
+pub(super) const SUGGESTED: usize = 3;
 
 pub(super) fn unknown_agent(
     connection: &rusqlite::Connection,

@@ -54,13 +54,16 @@ pub(super) fn send(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Arc<SendRecord>>
     let participants = thread
         .map(|root| tx.thread_participants(root))
         .transpose()?;
-    let chosen = decide_recipients(Audience {
+    let mut chosen = decide_recipients(Audience {
         author: author.no(),
         direct: target.room.kind != RoomKind::Channel,
         members: &members,
         thread: participants.as_ref().map(|all| all.as_slice()),
         mentioned: &mentioned.iter().map(|agent| agent.no).collect::<Vec<_>>(),
     });
+    if let Some(reason) = new.reason {
+        chosen.iter_mut().for_each(|(_, told)| *told = reason);
+    }
     add_general_notices(new, &target, chosen.is_empty(), &mut notices);
     write(
         tx,

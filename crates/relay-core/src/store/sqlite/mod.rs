@@ -5,6 +5,7 @@
 //! file is left as it was: only then the connection is made ready to write, and a new file gets its
 //! schema. An older format is copied and migrated first (`migration.rs`).
 
+mod actions;
 mod agents;
 mod attaching;
 mod attachments;
@@ -23,6 +24,7 @@ mod edits;
 mod fates;
 mod history;
 mod idempotency;
+mod invocations;
 mod lock;
 mod log;
 mod log_read;
@@ -74,17 +76,18 @@ use super::chain::Hash;
 use super::live::{Hub, StoredEvent};
 use super::requests::{AgentChange, Release};
 use super::{
-    Advance, Advanced, AgentNo, AgentRow, AttachedSession, AttachmentContent, AuditReport,
-    ChainHead, ChannelChange, Credential, DeliveryFilter, DeliveryRow, DeliveryStory, DueNow,
-    Erasure, FlushRequest, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
-    NewDelivery, NewFork, NewMessage, NewObserver, NewSession, NewToken, NewWorkspace, PageRequest,
-    Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention, Revocation,
-    Search, SendRecord, SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer,
-    WaitingPage, WaitingQuery, WorkspaceChange, WorkspaceRow,
+    ActionQuery, ActionRemoval, ActionRow, Advance, Advanced, AgentNo, AgentRow, AttachedSession,
+    AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryFilter,
+    DeliveryRow, DeliveryStory, DueNow, Erasure, FlushRequest, InvocationEnd, InvocationRow,
+    Invoked, Joining, MessageEdit, NewAction, NewAgent, NewAttachmentRow, NewChannel, NewDelivery,
+    NewFork, NewInvocation, NewMessage, NewObserver, NewSession, NewToken, NewWorkspace,
+    PageRequest, Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention,
+    Revocation, Search, SendRecord, SessionChange, SessionNo, SessionRow, Store, TokenRotation,
+    Viewer, WaitingPage, WaitingQuery, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
-use relay_protocol::ids::SessionId;
+use relay_protocol::ids::{InvocationId, SessionId};
 use relay_protocol::time::Timestamp;
 
 /// The format that this program writes.
@@ -479,6 +482,44 @@ impl Store for SqliteStore {
             let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
             self.search.find(connection, &workspace, viewer, &search)
         })
+    }
+
+    fn register_action(&self, new: NewAction) -> Reply<Arc<ActionRow>> {
+        self.writer.submit(move |tx| actions::register(tx, &new))
+    }
+
+    fn remove_action(&self, removal: ActionRemoval) -> Reply<()> {
+        self.writer.submit(move |tx| actions::remove(tx, &removal))
+    }
+
+    fn action(&self, workspace_no: u32, name: &str) -> Reply<Arc<ActionRow>> {
+        self.read(|connection| actions::find(connection, workspace_no, name).map(Arc::new))
+    }
+
+    fn actions(&self, query: ActionQuery) -> Reply<Page<ActionRow>> {
+        self.read(|connection| actions::list(connection, &query))
+    }
+
+    fn invoke(&self, new: NewInvocation) -> Reply<Invoked> {
+        self.writer.submit(move |tx| invocations::invoke(tx, &new))
+    }
+
+    fn offer_invocation(&self, call: Position, offers: u32) -> Reply<Arc<InvocationRow>> {
+        self.writer
+            .submit(move |tx| invocations::offer(tx, call, offers))
+    }
+
+    fn end_invocation(&self, end: InvocationEnd) -> Reply<Arc<InvocationRow>> {
+        self.search.soon();
+        self.writer.submit(move |tx| invocations::end(tx, &end))
+    }
+
+    fn invocation(&self, viewer: Viewer, id: InvocationId) -> Reply<InvocationRow> {
+        self.read(|connection| invocations::find(connection, viewer, id))
+    }
+
+    fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>> {
+        self.read(|connection| invocations::open(connection, after, limit))
     }
 
     fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId> {

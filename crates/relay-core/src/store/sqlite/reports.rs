@@ -3,7 +3,7 @@
 
 use relay_protocol::delivery::MessageReceipt;
 use relay_protocol::event::{RelayEvent, SessionReport};
-use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
+use relay_protocol::ids::{DeliveryId, InvocationId, MessageId, SessionId};
 use relay_protocol::negotiation::check_emits;
 use relay_protocol::session_event::{
     AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport, StatusChanged,
@@ -11,6 +11,7 @@ use relay_protocol::session_event::{
 use relay_protocol::status::{AgentStatus, StatusSource};
 use relay_protocol::time::Timestamp;
 
+use super::invocations;
 use super::message_read::load;
 use super::session_turns::{become_status, check_change};
 use super::steps::Taken;
@@ -213,28 +214,27 @@ impl Writing<'_> {
             AgentSessionEvent::SessionForked(report) => self
                 .is_itself(report.session_id)
                 .or_else(|_| self.is_itself(report.parent_session_id)),
-            AgentSessionEvent::ActionInvoked(report) => {
-                Err(Error::UnknownInvocation(report.invocation_id))
-            }
-            AgentSessionEvent::ActionCompleted(report) => {
-                Err(Error::UnknownInvocation(report.invocation_id))
-            }
-            AgentSessionEvent::ActionFailed(report) => {
-                Err(Error::UnknownInvocation(report.invocation_id))
-            }
-            AgentSessionEvent::ActionDenied(report) => {
-                Err(Error::UnknownInvocation(report.invocation_id))
-            }
+            AgentSessionEvent::ActionInvoked(report) => self.knows_call(tx, report.invocation_id),
+            AgentSessionEvent::ActionCompleted(report) => self.knows_call(tx, report.invocation_id),
+            AgentSessionEvent::ActionFailed(report) => self.knows_call(tx, report.invocation_id),
+            AgentSessionEvent::ActionDenied(report) => self.knows_call(tx, report.invocation_id),
             other => Err(misplaced(other, "a fact that Relay logs by itself")),
         }
     }
 
     fn knows_message(&self, tx: &Tx<'_>, id: MessageId) -> Result<Told> {
-        let viewer = Viewer {
+        load(tx.connection, self.workspace, self.viewer(), id).map(|_| Told::Known)
+    }
+
+    fn knows_call(&self, tx: &Tx<'_>, id: InvocationId) -> Result<Told> {
+        invocations::find(tx.connection, self.viewer(), id).map(|_| Told::Known)
+    }
+
+    const fn viewer(&self) -> Viewer {
+        Viewer {
             workspace_no: self.workspace.no,
             agent: Some(self.session.agent),
-        };
-        load(tx.connection, self.workspace, viewer, id).map(|_| Told::Known)
+        }
     }
 
     fn is_itself(&self, id: SessionId) -> Result<Told> {

@@ -233,6 +233,7 @@ impl World {
             idempotency: None,
             redacted: false,
             objection: None,
+            reason: None,
         };
         self.store().send(new).wait().unwrap()
     }

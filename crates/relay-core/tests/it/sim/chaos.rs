@@ -320,6 +320,7 @@ impl World {
         let said = match parcel {
             Parcel::Deliver(deliver) => harness.receives(&deliver.context, now, &mut self.dice),
             Parcel::Control(frame) => harness.controlled(frame, &mut self.dice),
+            Parcel::Invoke(_) => panic!("a session handles no action"),
             Parcel::Close(_) => {
                 self.unplug(at);
                 return;

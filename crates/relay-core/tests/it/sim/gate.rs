@@ -19,7 +19,9 @@ use relay_protocol::api::messages::{
 };
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
-use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId, SessionId, WorkspaceId};
+use relay_protocol::ids::{
+    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
 use uuid::Uuid;
@@ -161,6 +163,11 @@ gate! {
         fn change_session(&self, change: SessionChange) -> Arc<SessionRow>;
         fn take_back(&self, session: SessionNo, at: Timestamp, jitter: u64) -> u32;
         fn report(&self, report: Report) -> Reported;
+        fn register_action(&self, new: NewAction) -> Arc<ActionRow>;
+        fn remove_action(&self, removal: ActionRemoval) -> ();
+        fn invoke(&self, new: NewInvocation) -> Invoked;
+        fn offer_invocation(&self, call: Position, offers: u32) -> Arc<InvocationRow>;
+        fn end_invocation(&self, end: InvocationEnd) -> Arc<InvocationRow>;
         fn store_attachment(&self, new: NewAttachmentRow) -> AttachmentId;
         fn erase(&self, erasure: Erasure) -> u64;
         fn retain(&self, retention: Retention) -> (u64, u64);
@@ -192,6 +199,10 @@ gate! {
         fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Inbox;
         fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest) -> Page<Conversation>;
         fn search(&self, viewer: Viewer, search: Search) -> Page<SearchHit>;
+        fn action(&self, workspace_no: u32, name: &str) -> Arc<ActionRow>;
+        fn actions(&self, query: ActionQuery) -> Page<ActionRow>;
+        fn invocation(&self, viewer: Viewer, id: InvocationId) -> InvocationRow;
+        fn open_invocations(&self, after: Position, limit: usize) -> Vec<Arc<InvocationRow>>;
         fn attachment(&self, viewer: Viewer, id: AttachmentId) -> AttachmentContent;
         fn events(&self, workspace_no: u32, after: u64, limit: usize) -> Vec<Arc<StoredEvent>>;
         fn head(&self, workspace_no: u32) -> ChainHead;

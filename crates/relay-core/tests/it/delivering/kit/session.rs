@@ -93,6 +93,7 @@ impl<'l> Session<'l> {
             match parcel {
                 Parcel::Deliver(deliver) => arrived.offers.push_back(*deliver),
                 Parcel::Control(frame) => arrived.controls.push_back(*frame),
+                Parcel::Invoke(_) => panic!("a session handles no action"),
                 Parcel::Close(reason) => arrived.closed = Some(reason),
             }
         }
