@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use relay_protocol::ids::{
-    AttachmentId, ConversationId, DeliveryId, MessageId, SessionId, TokenId,
+    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, TokenId,
 };
 use relay_protocol::limits::{ATTACHMENT_BYTES, REQUEST_BODY_BYTES};
 use relay_protocol::problem::ErrorCode;
@@ -87,6 +87,7 @@ ids_in_paths!(
     DeliveryId,
     MessageId,
     SessionId,
+    InvocationId,
     TokenId
 );
 
@@ -326,6 +327,19 @@ impl<T: Serialize + JsonSchema + Send> Answer for Made<T> {
 
     fn describe(generator: &mut SchemaGenerator) -> (StatusCode, Value) {
         (StatusCode::CREATED, json_content::<T>(generator))
+    }
+}
+
+/// 202 with JSON.
+pub(crate) struct Accepted<T>(pub(crate) T);
+
+impl<T: Serialize + JsonSchema + Send> Answer for Accepted<T> {
+    fn into_response(self) -> Response<Body> {
+        json_response(StatusCode::ACCEPTED, &self.0)
+    }
+
+    fn describe(generator: &mut SchemaGenerator) -> (StatusCode, Value) {
+        (StatusCode::ACCEPTED, json_content::<T>(generator))
     }
 }
 

@@ -120,6 +120,8 @@ impl SessionLink for PollLink {
                 state.deliveries.push_back(deliver);
             }
             Parcel::Control(control) => state.controls.push_back(*control),
+            // Only sockets handle actions.
+            Parcel::Invoke(_) => return Err(LinkClosed),
             Parcel::Close(reason) => state.closed = Some(reason),
         }
         drop(state);

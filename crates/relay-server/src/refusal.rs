@@ -40,16 +40,6 @@ impl Refusal {
         Self(Box::new(problem))
     }
 
-    /// Something that is not built yet, or that this server can't do.
-    pub(crate) fn unsupported(operation: &str, why: &str) -> Self {
-        let detail = format!("{operation} is not supported: {why}");
-        Self(Box::new(Problem {
-            operation: Some(operation.to_owned()),
-            why: Some(why.to_owned()),
-            ..Problem::new(ErrorCode::UnsupportedOperation, detail)
-        }))
-    }
-
     /// Too much in too short a time.
     pub(crate) fn rate_limited(detail: &str, wait: std::time::Duration) -> Self {
         let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);

@@ -153,6 +153,8 @@ impl SessionLink for CallLink {
             Parcel::Control(control) => {
                 tasks.spawn(async move { callee.control(*control).await });
             }
+            // Only sockets handle actions.
+            Parcel::Invoke(_) => return Err(LinkClosed),
             Parcel::Close(_) => self.closed.store(true, Ordering::Relaxed),
         }
         Ok(())

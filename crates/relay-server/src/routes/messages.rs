@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
-use axum::http::{HeaderMap, Method, Response, StatusCode};
+use axum::http::{Method, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use relay_core::Upload;
 use relay_core::store::AttachmentContent;
@@ -13,16 +13,16 @@ use relay_protocol::api::messages::{
     AddReaction, AttachmentStored, DeliverySummary, EditMessage, MessageSent, MessageView,
     Reaction, ReplyMessage, SendMessage,
 };
-use relay_protocol::ids::{AttachmentId, MessageId, SessionId};
+use relay_protocol::ids::{AttachmentId, MessageId};
 use relay_protocol::link::NoOptions;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::negotiation::check_send;
-use relay_protocol::problem::Problem;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ListQuery;
+use super::through::check_through;
 use crate::access::{Access, Agent, Participant, Reader};
 use crate::call::{
     Answer, Call, Done, Json, Made, Nothing, OptionalJson, Params, RawBody, idempotency_key,
@@ -30,9 +30,6 @@ use crate::call::{
 };
 use crate::refusal::Refusal;
 use crate::table::Route;
-
-/// The header that names the session through which a call is made.
-const RELAY_SESSION: &str = "relay-session";
 
 pub(crate) fn routes() -> Vec<Route> {
     let (get, post) = (Method::GET, Method::POST);
@@ -106,26 +103,13 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A call that is made through a session has to be one that the session can make.
-async fn check_session(by: &Access<Participant>, headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(session) = headers.get(RELAY_SESSION) else {
-        return Ok(());
-    };
-    let text = session.to_str().unwrap_or_default();
-    let id: SessionId = text
-        .parse()
-        .map_err(|_| Refusal::invalid("Relay-Session", "a UUID", text))?;
-    let session = by.engine().session(by.caller(), id).await?;
-    check_send(&session.capabilities).map_err(|mismatch| Problem::from(mismatch).into())
-}
-
 async fn send(
     by: Access<Participant>,
     call: Call<(), (), Json<SendMessage>>,
 ) -> Result<Made<MessageSent>, Refusal> {
     let Json(mut body) = call.body;
     body.idempotency_key = idempotency_key(&call.headers, body.idempotency_key)?;
-    check_session(&by, &call.headers).await?;
+    check_through(&by, &call.headers, check_send).await?;
     Ok(Made(by.engine().send(by.caller(), body).await?))
 }
 
@@ -138,7 +122,7 @@ async fn edit(
     call: Call<(MessageId,), (), Json<EditMessage>>,
 ) -> Result<Done<Arc<RelayMessage>>, Refusal> {
     let Json(body) = call.body;
-    check_session(&by, &call.headers).await?;
+    check_through(&by, &call.headers, check_send).await?;
     let edited = by
         .engine()
         .edit_message(by.caller(), call.path.0, body.text)
@@ -152,7 +136,7 @@ async fn reply(
 ) -> Result<Made<MessageSent>, Refusal> {
     let Json(mut body) = call.body;
     body.idempotency_key = idempotency_key(&call.headers, body.idempotency_key)?;
-    check_session(&by, &call.headers).await?;
+    check_through(&by, &call.headers, check_send).await?;
     Ok(Made(
         by.engine().reply(by.caller(), call.path.0, body).await?,
     ))

@@ -1,6 +1,7 @@
 //! The routes, by what they are about. A handler takes a request apart, makes one call of the engine, and
 //! says how the result is answered.
 
+pub(crate) mod actions;
 pub(crate) mod agents;
 pub(crate) mod audit;
 pub(crate) mod channels;
@@ -10,6 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod reading;
 pub(crate) mod service;
 pub(crate) mod sessions;
+mod through;
 pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(reading::routes());
     routes.extend(sessions::routes());
     routes.extend(deliveries::routes());
+    routes.extend(actions::routes());
     routes.extend(events::routes());
     routes.extend(audit::routes());
     routes.push(socket::route());

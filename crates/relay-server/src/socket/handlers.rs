@@ -4,26 +4,28 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use relay_core::{Engine, Reach};
+use relay_protocol::action::{CompleteInvocation, FailInvocation, RegisterAction};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::MessageReceipt;
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::{
-    SESSIONS_PER_CONNECTION, SUBSCRIPTION_ID_CHARS, SUBSCRIPTIONS_PER_CONNECTION,
+    ACTIONS_PER_CONNECTION, SESSIONS_PER_CONNECTION, SUBSCRIPTION_ID_CHARS,
+    SUBSCRIPTIONS_PER_CONNECTION,
 };
 use relay_protocol::link::{LinkKind, NoOptions};
-use relay_protocol::negotiation::CapabilityMismatch;
+use relay_protocol::negotiation::{CapabilityMismatch, check_expose, check_send};
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::{Attach, NumberedEvent, ReportEvents};
 use relay_protocol::socket::{
-    Ack, BoundaryFrame, ClientFrame, ClientRequest, ControlResult, FrameRef, OkFrame, ReceiptFrame,
-    ServerMessage, SessionEventFrame, Subscribe, Unsubscribe,
+    Ack, BoundaryFrame, ClientFrame, ClientRequest, ControlResult, FrameRef, InvocationResult,
+    OkFrame, ReceiptFrame, ServerMessage, SessionEventFrame, Subscribe, Unsubscribe,
 };
 use serde_json::json;
 
 use super::follow::NewSubscription;
 use super::link::SocketLink;
 use super::outbox::Outgoing;
-use super::reader::{Answer, Answering, LinkedSession, Reader};
+use super::reader::{Answer, Answering, Handling, LinkedSession, Reader};
 use crate::refusal::Refusal;
 
 type Answered = Result<ServerMessage, Refusal>;
@@ -42,14 +44,18 @@ impl Reader {
             ClientRequest::Boundary(boundary) => self.boundary(&boundary).await,
             ClientRequest::ControlResult(result) => self.control_result(result).await,
             ClientRequest::Ping(_) => Ok(ServerMessage::Pong(NoOptions {})),
-            ClientRequest::RegisterAction(_) => Err(no_actions("registerAction")),
-            ClientRequest::InvocationResult(_) => Err(no_actions("invocationResult")),
+            ClientRequest::RegisterAction(action) => {
+                return self.register_action(reference, action).await;
+            }
             ClientRequest::Hello(_) => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 "hello comes first, and only when no credential was in the header",
             )),
             // Started without waiting, see the reader.
-            ClientRequest::Send(_) | ClientRequest::Receipt(_) | ClientRequest::Event(_) => return,
+            ClientRequest::Send(_)
+            | ClientRequest::Receipt(_)
+            | ClientRequest::Event(_)
+            | ClientRequest::InvocationResult(_) => return,
         };
         self.answer(Answer { reference, answer }).await;
     }
@@ -71,16 +77,25 @@ impl Reader {
 
     /// What is sent over a session's socket is sent by that session, which has to have said that it can.
     fn check_may_send(&self) -> Result<(), Refusal> {
-        let mut sessions = self.sessions.values();
-        if self.sessions.is_empty() || sessions.any(|session| session.can_send) {
-            return Ok(());
+        self.check_any(|session| &session.may_send)
+    }
+
+    /// One session of the connection that may is enough; without any it is the agent itself that asks.
+    fn check_any(
+        &self,
+        may: impl Fn(&LinkedSession) -> &Result<(), CapabilityMismatch>,
+    ) -> Result<(), Refusal> {
+        let mut refused = None;
+        for session in self.sessions.values() {
+            match may(session) {
+                Ok(()) => return Ok(()),
+                Err(mismatch) => refused = Some(mismatch.clone()),
+            }
         }
-        let mismatch = CapabilityMismatch {
-            capability: "messaging.send",
-            requested: Box::new(json!(true)),
-            supported: Box::new(json!(false)),
-        };
-        Err(Problem::from(mismatch).into())
+        match refused {
+            None => Ok(()),
+            Some(mismatch) => Err(Problem::from(mismatch).into()),
+        }
     }
 
     pub(super) fn receipt(&self, reference: Option<FrameRef>, frame: ReceiptFrame) -> Answering {
@@ -168,7 +183,8 @@ impl Reader {
             let what = "sessions of a connection";
             return Err(too_many(what, SESSIONS_PER_CONNECTION));
         }
-        let can_send = attach.capabilities.messaging.send == Some(true);
+        let may_send = check_send(&attach.capabilities);
+        let may_expose = check_expose(&attach.capabilities);
         let reach = Reach {
             kind: LinkKind::WebSocket,
             webhook: None,
@@ -184,10 +200,78 @@ impl Reader {
         let session = LinkedSession {
             link: link.clone(),
             link_id,
-            can_send,
+            may_send,
+            may_expose,
         };
         self.sessions.insert(attached.session_id, session);
         Ok(ServerMessage::Attached(attached))
+    }
+
+    async fn register_action(&mut self, reference: Option<FrameRef>, action: RegisterAction) {
+        let link = SocketLink::new(self.outbox.clone(), self.offers.clone());
+        match self.handles(action, &link).await {
+            Ok(answer) => {
+                self.outbox.answer(reference, answer).await;
+                // Only now: the handler has to learn first that it is registered.
+                link.open();
+            }
+            Err(refusal) => self.outbox.refuse(reference, refusal.0).await,
+        }
+    }
+
+    async fn handles(&mut self, action: RegisterAction, link: &Arc<SocketLink>) -> Answered {
+        self.check_any(|session| &session.may_expose)?;
+        if self.handlers.len() >= ACTIONS_PER_CONNECTION {
+            return Err(too_many("actions of a connection", ACTIONS_PER_CONNECTION));
+        }
+        let (info, id) = self
+            .engine()
+            .handle_action(self.access.caller(), action, link.clone())
+            .await?;
+        let handling = Handling {
+            link: link.clone(),
+            id,
+        };
+        // Registered again over the same connection: calls come once.
+        if let Some(before) = self.handlers.insert(info.name.clone(), handling) {
+            before.link.close();
+            self.engine().handler_gone(before.id);
+        }
+        Ok(ServerMessage::Ok(OkFrame {
+            result: Some(json!(info)),
+            ..OkFrame::default()
+        }))
+    }
+
+    pub(super) fn invocation_result(
+        &self,
+        reference: Option<FrameRef>,
+        result: InvocationResult,
+    ) -> Answering {
+        let access = self.access.clone();
+        let storing = async move {
+            let (engine, caller, id) = (access.engine(), access.caller(), result.invocation_id);
+            let ended = match result.error {
+                None => {
+                    let output = result.output;
+                    let body = CompleteInvocation { output };
+                    engine.complete_invocation(caller, id, body).await
+                }
+                Some(error) => {
+                    let retryable = result.retryable;
+                    let body = FailInvocation { error, retryable };
+                    engine.fail_invocation(caller, id, body).await
+                }
+            };
+            let answer = ended.map_err(Refusal::from).map(|ended| {
+                ServerMessage::Ok(OkFrame {
+                    result: Some(json!({ "state": ended.state })),
+                    ..OkFrame::default()
+                })
+            });
+            Box::new(Answer { reference, answer })
+        };
+        storing.boxed()
     }
 
     async fn subscribe(&mut self, reference: Option<FrameRef>, frame: Subscribe) {
@@ -282,10 +366,6 @@ impl Reader {
 
 fn done() -> ServerMessage {
     ServerMessage::Ok(OkFrame::default())
-}
-
-fn no_actions(operation: &str) -> Refusal {
-    Refusal::unsupported(operation, "this server has no actions yet")
 }
 
 fn too_many(what: &'static str, most: usize) -> Refusal {

@@ -100,6 +100,7 @@ impl SocketLink {
                 self.outbox.parcel(Outgoing::Deliver(deliver))
             }
             Parcel::Control(control) => self.outbox.parcel(Outgoing::Control(control)),
+            Parcel::Invoke(invoke) => self.outbox.parcel(Outgoing::Invoke(invoke)),
             Parcel::Close(reason) => {
                 self.tell(Some(reason));
                 Ok(())

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use relay_core::link::{Deliver, LinkClosed};
 use relay_protocol::limits::{UNREAD_ANSWER_BYTES, UNREAD_PARCELS};
 use relay_protocol::problem::Problem;
-use relay_protocol::socket::{ControlFrame, ErrorFrame, FrameRef, ServerFrame, ServerMessage};
+use relay_protocol::socket::{
+    ControlFrame, ErrorFrame, FrameRef, InvokeFrame, ServerFrame, ServerMessage,
+};
 use tokio::sync::Notify;
 
 use super::follow::NewSubscription;
@@ -28,6 +30,8 @@ pub(super) enum Outgoing {
     Deliver(Box<Deliver>),
     /// An operation on a session.
     Control(Box<ControlFrame>),
+    /// A call of an action.
+    Invoke(Box<InvokeFrame>),
     /// Events to follow from now on.
     Subscribe(Box<NewSubscription>),
     /// Events to follow no more.
@@ -103,7 +107,7 @@ impl Waiting {
         }
         match &outgoing {
             Outgoing::Answer(text) => self.answer_bytes += text.len(),
-            Outgoing::Deliver(_) | Outgoing::Control(_) => self.parcels += 1,
+            Outgoing::Deliver(_) | Outgoing::Control(_) | Outgoing::Invoke(_) => self.parcels += 1,
             _ => {}
         }
         self.queue.push_back(outgoing);
@@ -116,7 +120,7 @@ impl Waiting {
         }
         match &outgoing {
             Outgoing::Answer(text) => self.answer_bytes -= text.len(),
-            Outgoing::Deliver(_) | Outgoing::Control(_) => self.parcels -= 1,
+            Outgoing::Deliver(_) | Outgoing::Control(_) | Outgoing::Invoke(_) => self.parcels -= 1,
             _ => {}
         }
         Some(outgoing)

@@ -1,6 +1,6 @@
 //! The task that reads from a socket: frames in the order in which they come, answers in the same order.
 //!
-//! Sends, receipts and reports are started one after the other without waiting for each to end, so a client
+//! Sends, receipts, reports and results of calls are started one after the other without waiting for each to end, so a client
 //! can have many under way; every other frame waits for those before it.
 
 use std::collections::{HashMap, HashSet};
@@ -12,9 +12,11 @@ use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, SplitStream};
+use relay_core::HandlerId;
 use relay_core::link::{CloseReason, LinkId};
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::PIPELINED_FRAMES;
+use relay_protocol::negotiation::CapabilityMismatch;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::socket::{
     CLOSE_GOING_AWAY, CLOSE_SUPERSEDED, CLOSE_TOO_LARGE, CLOSE_UNAUTHORIZED, ClientFrame,
@@ -46,6 +48,8 @@ pub(super) struct Reader {
     pub(super) outbox: Outbox,
     pub(super) sessions: HashMap<SessionId, LinkedSession>,
     pub(super) subscriptions: HashSet<String>,
+    /// What this connection handles, by the action's name.
+    pub(super) handlers: HashMap<String, Handling>,
     pub(super) offers: Offers,
     stream: SplitStream<WebSocket>,
     answers: FuturesOrdered<Answering>,
@@ -65,8 +69,15 @@ impl Drop for HangUp {
 pub(super) struct LinkedSession {
     pub(super) link: Arc<SocketLink>,
     pub(super) link_id: Option<LinkId>,
-    /// Whether it declared `messaging.send`.
-    pub(super) can_send: bool,
+    /// Whether it declared `messaging.send` and `actions.expose`.
+    pub(super) may_send: Result<(), CapabilityMismatch>,
+    pub(super) may_expose: Result<(), CapabilityMismatch>,
+}
+
+/// An action whose calls come over this connection.
+pub(super) struct Handling {
+    pub(super) link: Arc<SocketLink>,
+    pub(super) id: HandlerId,
 }
 
 /// Why a connection ends.
@@ -89,6 +100,7 @@ impl Reader {
             outbox,
             sessions: HashMap::new(),
             subscriptions: HashSet::new(),
+            handlers: HashMap::new(),
             offers: Offers::default(),
             stream,
             answers: FuturesOrdered::new(),
@@ -108,6 +120,10 @@ impl Reader {
             if let Some(link) = session.link_id {
                 self.access.engine().link_lost(id, link);
             }
+        }
+        for (_, handling) in self.handlers.drain() {
+            handling.link.close();
+            self.access.engine().handler_gone(handling.id);
         }
         if let End::Close(why) = end
             && finished
@@ -215,6 +231,7 @@ impl Reader {
             ClientRequest::Send(send) => self.send(reference, send),
             ClientRequest::Receipt(receipt) => self.receipt(reference, receipt),
             ClientRequest::Event(event) => self.event(reference, event),
+            ClientRequest::InvocationResult(result) => self.invocation_result(reference, result),
             request => return Some(ClientFrame { reference, request }),
         };
         self.answers.push_back(answering);
@@ -243,6 +260,11 @@ impl Reader {
 
     /// A session has ended, or came back over another link.
     async fn link_closed(&mut self, closing: LinkClosing) -> Option<End> {
+        let mut handlers = self.handlers.values();
+        if handlers.any(|handling| Arc::ptr_eq(&handling.link, &closing.link)) {
+            // It did not take a call in time. What it has goes to others once it is gone.
+            return Some(End::Close(&CLOSE_SLOW));
+        }
         let found = self
             .sessions
             .iter()

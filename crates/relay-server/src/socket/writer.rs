@@ -12,7 +12,7 @@ use relay_core::link::Deliver;
 use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::SessionId;
 use relay_protocol::message::RelayMessage;
-use relay_protocol::socket::{ControlFrame, Lagged, ServerFrame, ServerMessage};
+use relay_protocol::socket::{Lagged, ServerFrame, ServerMessage};
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
@@ -118,7 +118,14 @@ impl Writer {
         match queued {
             Outgoing::Answer(text) => self.feed_text(text).await,
             Outgoing::Deliver(deliver) => self.feed_text(deliver_text(&deliver)).await,
-            Outgoing::Control(control) => self.feed_text(control_text(*control)).await,
+            Outgoing::Control(control) => {
+                self.feed_text(text_of(ServerMessage::Control(*control)))
+                    .await
+            }
+            Outgoing::Invoke(invoke) => {
+                self.feed_text(text_of(ServerMessage::Invoke(*invoke)))
+                    .await
+            }
             Outgoing::Subscribe(new) => self.followed(|it| it.add(*new).boxed()).await,
             Outgoing::Unsubscribe(id) => {
                 self.followed(|it| async move { it.remove(&id).await }.boxed())
@@ -181,10 +188,6 @@ impl Writer {
 
 fn text_of(message: ServerMessage) -> String {
     serde_json::to_string(&ServerFrame::of(message)).unwrap_or_default()
-}
-
-fn control_text(control: ControlFrame) -> String {
-    text_of(ServerMessage::Control(control))
 }
 
 /// The frame `deliver`, written from what is shared with other recipients.

@@ -6,6 +6,7 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod actions;
 mod attachments;
 mod description;
 mod doors;

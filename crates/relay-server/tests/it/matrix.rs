@@ -21,6 +21,7 @@ pub(crate) struct Everything {
     attachment: Value,
     conversation: Value,
     observer_id: Value,
+    invocation: Value,
 }
 
 impl Everything {
@@ -54,6 +55,9 @@ impl Everything {
         let session = agent.post("/v1/sessions", session).await.expect(201);
         let upload = Raw::new("POST", "/v1/attachments").body("text/plain", SECRET);
         let attachment = agent.ask(upload).await.expect(201);
+        let action = json!({ "name": "classify", "description": SECRET, "inputSchema": {} });
+        agent.post("/v1/actions", action).await.expect(201);
+        let called = other.post("/v1/actions/classify/invoke", json!({})).await;
         let elsewhere = world.elsewhere().await;
         let stranger = elsewhere
             .post("/v1/agents", json!({ "name": "stranger" }))
@@ -72,6 +76,7 @@ impl Everything {
             session: session["sessionId"].clone(),
             attachment: attachment["attachmentId"].clone(),
             conversation: talk["message"]["to"]["conversationId"].clone(),
+            invocation: called.expect(202)["invocationId"].clone(),
             foreign,
             agent,
             world,
@@ -90,10 +95,10 @@ impl Everything {
     /// A request that a route is made for.
     pub(crate) fn example(&self, route: &RouteInfo) -> Raw {
         let (id, body) = self.parts(route);
-        let name = if route.path.starts_with("/v1/agents") {
-            "alice"
-        } else {
-            "general"
+        let name = match route.path {
+            path if path.starts_with("/v1/agents") => "alice",
+            path if path.starts_with("/v1/actions") => "classify",
+            _ => "general",
         };
         let id = id.as_str().unwrap_or_default();
         let path = route
@@ -171,6 +176,13 @@ impl Everything {
             ("POST", "/v1/deliveries/{id}/retry" | "/v1/deliveries/{id}/cancel") => {
                 (self.delivery.clone(), json!({}))
             }
+            ("POST", "/v1/actions") => (none, json!({ "name": "more", "inputSchema": true })),
+            ("POST", "/v1/actions/{name}/invoke") => (none, json!({ "input": {} })),
+            ("POST", "/v1/invocations/{id}/fail") => {
+                (self.invocation.clone(), json!({ "error": "no" }))
+            }
+            ("POST", "/v1/invocations/{id}/complete") => (self.invocation.clone(), json!({})),
+            ("GET", "/v1/invocations/{id}") => (self.invocation.clone(), none),
             ("GET", "/v1/deliveries/{id}") => (self.delivery.clone(), none),
             ("GET" | "DELETE", path) if path.starts_with("/v1/messages/{id}") => {
                 (self.message.clone(), none)
