@@ -35,6 +35,7 @@
 //! This crate knows the wire ([`relay_protocol`]) and nothing of the server's inside. It reads no environment
 //! and prints nothing.
 
+mod action;
 mod backoff;
 mod client;
 mod dial;
@@ -46,6 +47,7 @@ mod session;
 mod socket;
 mod tls;
 
+pub use action::{Action, ActionCall, ActionError, Handling};
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
     FlushInput, Registering, Relay, Sending,
@@ -64,6 +66,9 @@ pub use session::{
 pub use tls::RootCertificates;
 
 pub use relay_protocol as protocol;
+pub use relay_protocol::action::{
+    ActionCaller, ActionInfo, AvailableTo, Invocation, InvocationState,
+};
 pub use relay_protocol::agent::{AgentIdentity, AgentType};
 pub use relay_protocol::capability::AgentSessionCapabilities;
 pub use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt, Priority};

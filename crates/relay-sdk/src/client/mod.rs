@@ -1,5 +1,6 @@
 //! What can be asked of a server: one method for each route, by what they are about.
 
+mod actions;
 mod agent;
 mod attachments;
 mod channels;

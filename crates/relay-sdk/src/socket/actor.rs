@@ -3,16 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use relay_protocol::action::RegisterAction;
+use relay_protocol::ids::InvocationId;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::Attach;
-use relay_protocol::socket::{ClientRequest, EventFrame, OkFrame, ServerMessage};
+use relay_protocol::socket::{ClientRequest, EventFrame, InvocationResult, OkFrame, ServerMessage};
 use tokio::sync::mpsc;
 
+use super::actions::Handlers;
 use super::connection::{Connection, Ended};
 use super::followed::{Ask, Followed, Refused};
 use super::listeners::Listeners;
 use super::sessions::{Clock, Input, NowAttached, Refusal, Sessions};
-use super::{Command, SessionKey};
+use super::{Command, HandlerKey, SessionKey};
 use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::http::Http;
@@ -24,6 +27,7 @@ pub(super) struct Actor {
     commands: mpsc::UnboundedReceiver<Command>,
     listeners: Listeners,
     sessions: Sessions,
+    handlers: Handlers,
     connections: u64,
 }
 
@@ -39,6 +43,8 @@ enum Pending {
     Followed,
     Attach(SessionKey),
     Session(SessionKey, Tag),
+    Register(HandlerKey),
+    Result(InvocationId),
 }
 
 /// Why a connection is no longer served.
@@ -58,6 +64,7 @@ impl Actor {
             commands,
             listeners: Listeners::default(),
             sessions: Sessions::default(),
+            handlers: Handlers::default(),
             connections: 0,
         }
     }
@@ -82,6 +89,7 @@ impl Actor {
         self.listeners.refuse_new(error);
         self.listeners = Listeners::default();
         self.sessions.end_all(error);
+        self.handlers.end_all(error);
     }
 
     /// Connects and serves until the client is closed, or a connection is refused for good.
@@ -116,7 +124,7 @@ impl Actor {
     }
 
     fn is_idle(&self) -> bool {
-        self.listeners.is_empty() && self.sessions.is_empty()
+        self.listeners.is_empty() && self.sessions.is_empty() && self.handlers.is_empty()
     }
 
     /// Connects, however often that takes; nothing when the client is closed or idle meanwhile.
@@ -174,6 +182,13 @@ impl Actor {
                 self.sessions.add(*new);
             }
             Command::Detach(key) => self.sessions.detach(key),
+            Command::Handle(new) => {
+                self.handlers.add(*new);
+            }
+            Command::Unhandle(key) => {
+                self.handlers.remove(key);
+            }
+            Command::Answered(result) => self.handlers.answered(*result),
             // Meant for a connection that is gone.
             Command::Say(_) | Command::Close => {}
         }
@@ -188,6 +203,12 @@ impl Actor {
         };
         for (key, attach) in self.sessions.attaches() {
             live.attach(key, attach);
+        }
+        for (key, register) in self.handlers.registrations() {
+            live.register(key, register);
+        }
+        for result in self.handlers.unsaid() {
+            live.say_result(result);
         }
         live.listeners_changed(&mut self.listeners);
         loop {
@@ -210,10 +231,15 @@ impl Actor {
                 }
                 command = self.commands.recv() => match command {
                     None | Some(Command::Close) => return Over::Closed,
+                    // A link ends with its connection only; what else is on it comes back at once.
                     Some(Command::Detach(key)) => {
                         self.sessions.detach(key);
-                        // A link ends with its connection only; what else is on it comes back at once.
                         return Over::NotNeeded;
+                    }
+                    Some(Command::Unhandle(key)) => {
+                        if self.handlers.remove(key) {
+                            return Over::NotNeeded;
+                        }
                     }
                     Some(command) => self.take(&mut live, command),
                 }
@@ -248,7 +274,16 @@ impl Actor {
                 let pending = Pending::Session(said.session, said.tag);
                 live.pending.insert(reference, pending);
             }
-            Command::Say(_) | Command::Detach(_) | Command::Close => {}
+            Command::Handle(new) => {
+                let key = new.key;
+                let register = self.handlers.add(*new);
+                live.register(key, register);
+            }
+            Command::Answered(result) => {
+                self.handlers.answered((*result).clone());
+                live.say_result(*result);
+            }
+            Command::Say(_) | Command::Detach(_) | Command::Unhandle(_) | Command::Close => {}
         }
     }
 
@@ -272,6 +307,7 @@ impl Actor {
                 self.sessions
                     .tell_by_id(id, Input::Control(Box::new(frame)));
             }
+            (None, ServerMessage::Invoke(frame)) => self.handlers.invoked(frame),
             (None, ServerMessage::Error(error)) => self.told(&error.problem),
             (None, other) => tracing::trace!(frame = other.tag(), "nothing to do"),
         }
@@ -328,6 +364,20 @@ impl Actor {
                     Refusal::Over => {}
                 }
             }
+            (Pending::Register(key), ServerMessage::Error(error)) => {
+                if !self.handlers.refused(key, error.problem) {
+                    return Err(Ended::Lost);
+                }
+            }
+            (Pending::Register(key), _) => self.handlers.registered(key),
+            (Pending::Result(id), ServerMessage::Error(error)) => {
+                if error.problem.retryable {
+                    return Err(Ended::Lost);
+                }
+                tracing::warn!(invocation.id = %id, error.problem.detail, "an answer is not wanted");
+                self.handlers.said(id);
+            }
+            (Pending::Result(id), _) => self.handlers.said(id),
             (Pending::Followed, ServerMessage::Error(error)) => {
                 let error = Error::Problem(error.problem);
                 match live.followed.refused(&error, &mut self.listeners) {
@@ -350,6 +400,17 @@ impl Live {
     fn attach(&mut self, key: SessionKey, attach: Attach) {
         let reference = self.connection.say(ClientRequest::Attach(attach));
         self.pending.insert(reference, Pending::Attach(key));
+    }
+
+    fn register(&mut self, key: HandlerKey, register: RegisterAction) {
+        let reference = self.connection.say(ClientRequest::RegisterAction(register));
+        self.pending.insert(reference, Pending::Register(key));
+    }
+
+    fn say_result(&mut self, result: InvocationResult) {
+        let id = result.invocation_id;
+        let reference = self.connection.say(ClientRequest::InvocationResult(result));
+        self.pending.insert(reference, Pending::Result(id));
     }
 
     fn listeners_changed(&mut self, listeners: &mut Listeners) {

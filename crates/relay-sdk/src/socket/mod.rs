@@ -1,9 +1,10 @@
-//! The one socket of a client, which its listeners and sessions share.
+//! The one socket of a client, which its listeners, sessions and action handlers share.
 //!
 //! An [`actor`] owns everything: it connects, comes back after a loss, keeps the place of every listener, and
 //! lets sessions go on. Others talk to it by [`Command`]s and are told what concerns them. It holds no state
 //! that a lost connection could spoil: listeners have their place in the log, sessions have their resume token.
 
+mod actions;
 mod actor;
 mod connection;
 mod followed;
@@ -13,13 +14,14 @@ mod sessions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relay_protocol::socket::ClientRequest;
+use relay_protocol::socket::{ClientRequest, InvocationResult};
 use tokio::sync::mpsc;
 
 use crate::http::Http;
 use crate::listening::NewListener;
 use crate::session::Tag;
 
+pub(crate) use actions::NewHandler;
 pub(crate) use sessions::{Clock, Input, NewSession, NowAttached};
 
 /// Talks to the socket.
@@ -42,6 +44,12 @@ pub(crate) enum Command {
     Detach(SessionKey),
     /// Says something for a session.
     Say(Box<Said>),
+    /// Adds a handler of an action, which is registered now and after every loss.
+    Handle(Box<NewHandler>),
+    /// Ends a handler.
+    Unhandle(HandlerKey),
+    /// A handler has answered a call.
+    Answered(Box<InvocationResult>),
     /// Ends everything.
     Close,
 }
@@ -77,6 +85,8 @@ keys! {
     ListenerId
     /// A session of this process, also before the server gave it an id.
     SessionKey
+    /// A handler of this process.
+    HandlerKey
 }
 
 /// Starts the socket's task. It connects when there is something to connect for, and ends when nobody can

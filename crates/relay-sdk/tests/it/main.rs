@@ -5,6 +5,7 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod actions;
 mod calls;
 mod controls;
 mod dedupe;
