@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use relay_protocol::ids::WorkspaceId;
 use relay_protocol::names;
 use relay_sdk::{ErrorCode, Options, Relay};
@@ -30,6 +31,7 @@ pub(crate) struct GlobalArguments {
         long,
         value_name = "DIR",
         env = "RELAY_DATA",
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
         global = true,
         help_heading = "Everywhere"
     )]

@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The credential is not valid, or not allowed to do that.
     Refused = 5,
-    /// At least one delivery failed or was cancelled.
+    /// At least one delivery failed or was cancelled, or the call of an action failed.
     DeliveryFailed = 6,
     /// What was waited for did not come in time.
     NotYet = 7,

@@ -26,9 +26,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    agent, audit, backup, bench, channel, completions, config as config_command, delivery, demo,
-    doctor, inbox, listen, man, policy, react, reply, restore, search, send, serve, session, token,
-    up,
+    action, agent, audit, backup, bench, channel, completions, config as config_command, delivery,
+    demo, doctor, inbox, listen, man, policy, react, reply, restore, search, send, serve, session,
+    token, up,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -51,7 +51,7 @@ fn version() -> String {
 Begin with `relay up`.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
-            6 a delivery failed, 7 not yet, 8 conflict")]
+            6 a delivery or a call failed, 7 not yet, 8 conflict")]
 struct Arguments {
     #[command(flatten)]
     globals: GlobalArguments,
@@ -102,6 +102,9 @@ enum Command {
     /// List, explain, retry, cancel, flush deliveries
     #[command(subcommand)]
     Delivery(delivery::DeliveryCommand),
+    /// List, call, watch actions
+    #[command(subcommand)]
+    Action(action::ActionCommand),
     /// Show and change how deliveries are made
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -150,12 +153,18 @@ fn main() -> ExitCode {
 /// Reads the arguments. Who says where the data is by a flag wants to hear it in every hint.
 fn parse() -> Result<Arguments, clap::Error> {
     let matches = Arguments::command().try_get_matches()?;
-    let arguments = Arguments::from_arg_matches(&matches)
+    let mut arguments = Arguments::from_arg_matches(&matches)
         .map_err(|error| error.format(&mut Arguments::command()))?;
-    if let (Some(ValueSource::CommandLine), Some(data)) =
-        (matches.value_source("data"), &arguments.globals.data)
-    {
-        hints::repeat_data(data);
+    let was_flag = matches.value_source("data") == Some(ValueSource::CommandLine);
+    match &arguments.globals.data {
+        Some(data) if data.as_os_str().is_empty() && was_flag => {
+            let empty = "expected a directory after --data, found an empty text";
+            return Err(Arguments::command().error(ErrorKind::InvalidValue, empty));
+        }
+        // A variable that is empty says nothing.
+        Some(data) if data.as_os_str().is_empty() => arguments.globals.data = None,
+        Some(data) if was_flag => hints::repeat_data(data),
+        _ => {}
     }
     Ok(arguments)
 }
@@ -195,6 +204,9 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         }),
         Command::Delivery(command) => with_server(globals, Chosen, async |contact| {
             delivery::run(command, contact, output).await
+        }),
+        Command::Action(command) => with_server(globals, Chosen, async |contact| {
+            action::run(command, contact, output).await
         }),
         Command::Policy(command) => with_server(globals, Workspace, async |contact| {
             policy::run(command, contact, output).await

@@ -58,17 +58,28 @@ pub(crate) async fn run(
     contact: &Contact,
     output: &Output,
 ) -> Outcome {
+    let filter = arguments.filter()?;
+    watch(filter, arguments.since, arguments.count, contact, output).await
+}
+
+/// Shows events as they come, until there were so many, or somebody ends it.
+pub(super) async fn watch(
+    filter: Filter,
+    since: Option<u64>,
+    count: Option<u64>,
+    contact: &Contact,
+    output: &Output,
+) -> Outcome {
     // Whether somebody is there, before anything that would wait for it.
     contact.relay.me().await?;
     let relay = contact.patient()?;
-    let filter = arguments.filter()?;
-    let mut events = match arguments.since {
+    let mut events = match since {
         Some(seq) => follow(&relay, after(seq, filter)).await?,
         None => follow(&relay, filter).await?,
     };
     output.hint(&format!("listening at {}; Ctrl-C ends it", contact.url()));
     let mut closed = std::pin::pin!(platform::nobody_reads());
-    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let mut left = count.unwrap_or(u64::MAX);
     while left > 0 {
         let event = tokio::select! {
             event = events.recv() => event,

@@ -132,7 +132,8 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
         | E::ActionFailed(event)
         | E::ActionDenied(event) => {
             let why = event.reason.as_deref().or(event.error.as_deref());
-            format!("{}{}", event.action, because(why))
+            let (action, caller) = (&event.action, &event.agent.name);
+            format!("{action} by @{caller}{}", because(why))
         }
         E::PermissionRequested(event) => event.permission.permission_id.to_string(),
         E::PermissionResolved(event)

@@ -32,6 +32,20 @@ async fn without_a_server_it_says_how_to_start_one() {
 }
 
 #[tokio::test]
+async fn an_empty_variable_says_nothing_and_an_empty_flag_is_a_mistake() {
+    let setup = Setup::new();
+    let home = setup.file("home");
+    let mut command = setup.relay();
+    command.args(["agent", "list"]).env("RELAY_DATA", "");
+    let done = finish(command.env("HOME", &home)).await;
+    assert_eq!(done.code, 3, "{done:?}");
+    assert!(done.err.contains(".local/share/relay"), "{done:?}");
+    let mut command = setup.relay();
+    let done = finish(command.args(["agent", "list", "--data", ""])).await;
+    assert_eq!(done.code, 2, "{done:?}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_is_told_at_once() {
     let Desk { setup, server } = Desk::new().await;
     let url = server.url.clone();

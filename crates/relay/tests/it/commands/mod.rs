@@ -1,5 +1,6 @@
 //! Every command on its real output, against a real server.
 
+mod actions;
 mod administration;
 mod agents;
 mod audit;
