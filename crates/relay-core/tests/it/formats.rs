@@ -6,11 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use relay_core::{Caller, Engine, Reach};
+use relay_protocol::action::{InvokeAction, RegisterAction};
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::DeliveryMode;
 use relay_protocol::session::Attach;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::opening::block_on;
 use crate::survival::assert_sound;
@@ -74,13 +76,32 @@ fn write_todays() {
     std::fs::write(folder.join("told.json"), told).unwrap();
 }
 
-/// Messages, edits, reactions, attachments, and deliveries that were read; and a session.
+/// Messages, edits, reactions, attachments, and deliveries that were read; a session; a call of an action.
 async fn live(engine: &Engine) -> Kept {
     let keys = settle(engine).await.unwrap();
     let acks = fill(engine, &keys, Texts::Short, 4).await.unwrap();
     let owner = keys.owner(engine).await.unwrap();
     attach(engine, &owner).await;
+    call(engine, &owner, &keys).await;
     Kept { keys, acks }
+}
+
+/// A call of an action that nobody has answered.
+async fn call(engine: &Engine, owner: &Caller, keys: &Keys) {
+    let action = RegisterAction {
+        name: "classify".to_owned(),
+        description: None,
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        available_to: None,
+        notify_caller: None,
+        at_most_once: None,
+        timeout_ms: None,
+    };
+    engine.register_action(owner, action).await.unwrap();
+    let caller = keys.agent(engine, 2).await.unwrap();
+    let input = InvokeAction::default();
+    engine.invoke(&caller, "classify", input).await.unwrap();
 }
 
 async fn attach(engine: &Engine, owner: &Caller) {

@@ -54,14 +54,14 @@ fn one_process_can_not_open_it_twice_either() {
 fn a_newer_format_is_refused_and_not_touched() {
     for state in [Files::Closed, Files::InUse] {
         let (directory, _) = database(state);
-        change(directory.path(), "PRAGMA user_version = 2");
+        change(directory.path(), "PRAGMA user_version = 99");
         let error = refused(directory.path());
         assert!(
             matches!(
                 error,
                 OpenError::Newer {
-                    found: 2,
-                    supported: 1,
+                    found: 99,
+                    supported: 2,
                     ..
                 }
             ),
