@@ -18,6 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::machine::Process;
+use crate::platform::set_apart;
 use crate::wire::Http;
 
 /// How to start a server, but for the arguments that this crate adds.
@@ -89,6 +90,7 @@ impl Server {
                 child.env_remove(name);
             }
         }
+        set_apart(&mut child);
         let child = child
             .args(&command.arguments)
             .arg("--data")

@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::client::Redis;
 use crate::machine::Process;
+use crate::platform::set_apart;
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,6 +57,7 @@ impl Instance {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true);
+        set_apart(&mut command);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
