@@ -156,13 +156,13 @@ async fn what_is_wrong_with_a_frame_is_named_and_ends_nothing() {
             Some("id"),
         ),
         (
-            json!({ "type": "registerAction", "name": "a", "description": "d", "inputSchema": {} }),
-            "unsupported_operation",
-            None,
+            json!({ "type": "registerAction", "name": "a", "description": "d", "inputSchema": { "type": "no" } }),
+            "invalid_request",
+            Some("inputSchema.type"),
         ),
         (
             json!({ "type": "invocationResult", "invocationId": "01963a5c-7893-7abc-8ef0-123456789abc" }),
-            "unsupported_operation",
+            "unknown_invocation",
             None,
         ),
         (
