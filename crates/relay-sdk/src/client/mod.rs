@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use relay_protocol::agent::AgentIdentity;
+use relay_protocol::api::Page;
 use relay_protocol::api::events::{EventList, EventQuery};
 use relay_protocol::api::service::Health;
 use relay_protocol::api::workspace::Me;
@@ -125,6 +126,12 @@ impl Client {
     /// An agent of the workspace, by name.
     pub async fn agent(&self, name: &str) -> Result<AgentIdentity> {
         let path = format!("/v1/agents/{}", part(bare(name)));
+        self.http().json(Call::get(path)).await
+    }
+
+    /// All agents, by name. `cursor` is the `nextCursor` of the page before.
+    pub async fn agents(&self, cursor: Option<&str>) -> Result<Page<AgentIdentity>> {
+        let path = page("/v1/agents", cursor);
         self.http().json(Call::get(path)).await
     }
 

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
+use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::Page;
 use relay_protocol::api::audit::{EraseEvents, EventsErased};
 use relay_protocol::api::workspace::{
@@ -114,12 +114,6 @@ impl Relay {
                 Err(Problem::new(ErrorCode::Forbidden, detail).into())
             }
         }
-    }
-
-    /// All agents, by name. `cursor` is the `nextCursor` of the page before.
-    pub async fn agents(&self, cursor: Option<&str>) -> Result<Page<AgentIdentity>> {
-        let path = page("/v1/agents", cursor);
-        self.http().json(Call::get(path)).await
     }
 
     /// Releases an agent: its sessions end and what waits for it fails.
