@@ -1,0 +1,18 @@
+//! How much is told at once. Models pay for every word, so these are small.
+
+/// Most messages in one answer of `check`.
+pub(crate) const CHECKED_MESSAGES: usize = 20;
+/// Bytes of rendered messages after which an answer of `check` ends; one message is always told.
+pub(crate) const CHECKED_BYTES: usize = 32 * 1024;
+/// Bytes of rendered messages that reading a resource gives; the newest one is always among them.
+pub(crate) const RESOURCE_BYTES: usize = 64 * 1024;
+/// Answers that may be on their way out. Those of cancelled requests stay until newer ones need their place.
+pub(crate) const UNWRITTEN_ANSWERS: usize = 64;
+/// News that may wait for one client. One that falls behind is told that everything changed.
+pub(crate) const QUEUED_NEWS: usize = 256;
+/// Resources that one client may watch.
+pub(crate) const WATCHED_RESOURCES: usize = 1_000;
+/// Replies whose thread is remembered.
+pub(crate) const KNOWN_REPLIES: usize = 4_096;
+/// Replies to replies that are followed to find where a thread begins.
+pub(crate) const THREAD_DEPTH: usize = 64;
