@@ -1,5 +1,6 @@
 //! The handler of MCP's requests. It takes them apart; the work is done in the modules of tools and resources.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use relay_protocol::ids::SessionId;
@@ -14,7 +15,7 @@ use rmcp::model::{
     UnsubscribeRequestParams,
 };
 use rmcp::service::{
-    NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext,
+    NotificationContext, RequestContext, RunningService, ServerInitializeError, SubscriptionContext,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -37,6 +38,10 @@ use crate::words::Refusal;
 pub struct McpServer {
     inner: Arc<Inner>,
 }
+
+/// A handshake under way.
+type Opening = Pin<Box<dyn Future<Output = Result<Opened, ServerInitializeError>> + Send>>;
+type Opened = RunningService<RoleServer, McpServer>;
 
 /// Why a client could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -97,14 +102,24 @@ impl McpServer {
     }
 
     /// Serves one client over a pair of streams, one JSON message a line, until it is gone.
-    pub async fn serve<R, W>(self, read: R, write: W) -> Result<(), ServeError>
-    where
-        R: AsyncRead + Send + Unpin + 'static,
-        W: AsyncWrite + Send + Unpin + 'static,
-    {
+    pub async fn serve(
+        self,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), ServeError> {
+        self.serve_boxed(Box::new(read), Box::new(write)).await
+    }
+
+    /// The library is large and generic; boxed, it is compiled here once.
+    async fn serve_boxed(
+        self,
+        read: Box<dyn AsyncRead + Send + Unpin>,
+        write: Box<dyn AsyncWrite + Send + Unpin>,
+    ) -> Result<(), ServeError> {
         let transport = AsyncRwTransport::new_server(read, write);
         let transport = Witness::new(transport, self.clone());
-        let serving = match Box::pin(rmcp::serve_server(self, transport)).await {
+        let opening: Opening = Box::pin(rmcp::serve_server(self, transport));
+        let serving = match opening.await {
             Ok(serving) => serving,
             // A client that looked whether somebody is there.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -120,8 +135,15 @@ impl McpServer {
         self.inner.look.notify_one();
     }
 
-    /// The answer of a request is about to be written: what it tells, if that is to be settled. Transports that are not
-    /// ours call this, and [`McpServer::settle`] after the write.
+    /// To be called by whoever writes answers without [`McpServer::serve`], once that of a request was written: settles what
+    /// it tells. Where this is not called, what `check` told stays unread and is told again.
+    pub async fn answered(&self, request: &RequestId) {
+        if let Some(told) = self.leaves(request) {
+            self.settle(told, true).await;
+        }
+    }
+
+    /// The answer of a request is about to be written: what it tells, if that is to be settled.
     pub(crate) fn leaves(&self, request: &RequestId) -> Option<Told> {
         self.inner.settling.leaves(request)
     }

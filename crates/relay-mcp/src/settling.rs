@@ -7,6 +7,8 @@
 //! An answer that is never written (the request was cancelled, the client is gone, the process died) marks nothing, and
 //! the messages are told again: twice at worst, never not at all.
 //!
+//! Over HTTP the library's transport is not ours; there, whoever writes the body says so ([`crate::McpServer::answered`]).
+//!
 //! A client that has its answer may ask again before the marks are stored. What is on its way is therefore left out of
 //! the next answer, from before the first byte is written until the server has the marks or refused them.
 
