@@ -27,8 +27,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::commands::serve::StartArguments;
 use crate::commands::{
     action, agent, audit, backup, bench, channel, completions, config as config_command, delivery,
-    demo, doctor, inbox, listen, man, policy, react, reply, restore, search, send, serve, session,
-    token, up,
+    demo, doctor, inbox, listen, man, mcp, policy, react, reply, restore, search, send, serve,
+    session, token, up,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -105,6 +105,9 @@ enum Command {
     /// List, call, watch actions
     #[command(subcommand)]
     Action(action::ActionCommand),
+    /// Be an MCP server for an agent, over standard input and output
+    #[command(after_help = mcp::EXAMPLES)]
+    Mcp(mcp::McpArguments),
     /// Show and change how deliveries are made
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -208,6 +211,7 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Action(command) => with_server(globals, Chosen, async |contact| {
             action::run(command, contact, output).await
         }),
+        Command::Mcp(arguments) => mcp::run(arguments, globals, output),
         Command::Policy(command) => with_server(globals, Workspace, async |contact| {
             policy::run(command, contact, output).await
         }),

@@ -17,6 +17,7 @@ pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod listen;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod react;
 pub(crate) mod reply;

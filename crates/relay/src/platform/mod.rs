@@ -12,15 +12,15 @@ mod windows;
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    DATA_PLACES, FOR_WHOM, StopSignal, close_to_others, error_terminal, file_limit, free_bytes,
-    mode, nobody_reads, private_directory, private_file, raise_file_limit, sync_directory,
-    terminal,
+    DATA_PLACES, FOR_WHOM, HOME, SETTINGS_PLACES, StopSignal, close_to_others, error_terminal,
+    file_limit, free_bytes, mode, nobody_reads, private_directory, private_file, raise_file_limit,
+    sync_directory, terminal,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    DATA_PLACES, FOR_WHOM, StopSignal, close_to_others, error_terminal, file_limit, free_bytes,
-    mode, nobody_reads, private_directory, private_file, raise_file_limit, sync_directory,
-    terminal,
+    DATA_PLACES, FOR_WHOM, HOME, SETTINGS_PLACES, StopSignal, close_to_others, error_terminal,
+    file_limit, free_bytes, mode, nobody_reads, private_directory, private_file, raise_file_limit,
+    sync_directory, terminal,
 };
 
 /// How many characters a terminal shows.

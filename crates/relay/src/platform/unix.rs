@@ -15,6 +15,16 @@ use super::{FileLimit, TerminalSize, end_line};
 pub(crate) const DATA_PLACES: [(&str, &str); 2] =
     [("XDG_DATA_HOME", "relay"), ("HOME", ".local/share/relay")];
 
+/// The variable that says where somebody's files are.
+pub(crate) const HOME: &str = "HOME";
+
+/// Where programs with windows keep their settings: variables, and the folder below. The first that is set counts.
+pub(crate) const SETTINGS_PLACES: &[(&str, &str)] = if cfg!(target_os = "macos") {
+    &[("HOME", "Library/Application Support")]
+} else {
+    &[("XDG_CONFIG_HOME", ""), ("HOME", ".config")]
+};
+
 /// Who can read what was made private.
 pub(crate) const FOR_WHOM: &str = "for you only";
 

@@ -15,6 +15,12 @@ use super::{FileLimit, TerminalSize, end_line};
 pub(crate) const DATA_PLACES: [(&str, &str); 2] =
     [("XDG_DATA_HOME", "relay"), ("LOCALAPPDATA", "relay")];
 
+/// The variable that says where somebody's files are.
+pub(crate) const HOME: &str = "USERPROFILE";
+
+/// Where programs with windows keep their settings: variables, and the folder below. The first that is set counts.
+pub(crate) const SETTINGS_PLACES: &[(&str, &str)] = &[("APPDATA", "")];
+
 /// Who can read what was made private: files take their rights from the folder they are in.
 pub(crate) const FOR_WHOM: &str = "as private as the folder above";
 

@@ -14,6 +14,7 @@ mod doctor;
 mod errors;
 mod hints;
 mod listening;
+mod mcp;
 mod messages;
 mod sending;
 mod sessions;
