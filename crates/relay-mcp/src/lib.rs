@@ -9,8 +9,8 @@
 //! Everything that somebody else wrote goes to the model through [`relay_protocol::render`]. Whatever the model can do
 //! something about is told in a result that says so, not as an error of the protocol, which clients hide from it.
 //!
-//! `check` settles messages only once its answer was written; [`settling`] says how that is known. What is told to clients
-//! without being asked, and why, is in [`news`]. This crate reads no environment and prints nothing.
+//! `check` settles messages only once its answer was written; `settling.rs` says how that is known. What is told to clients
+//! without being asked, and why, is in `news.rs`. This crate reads no environment and prints nothing.
 
 mod limits;
 mod news;
