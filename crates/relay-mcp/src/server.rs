@@ -180,7 +180,9 @@ impl McpServer {
     async fn check(&self, arguments: JsonObject, request: RequestId) -> Result<String, Refusal> {
         let on_the_way = self.inner.settling.on_the_way();
         let checked = check::call(&self.inner.client, arguments, &on_the_way).await?;
-        self.inner.settling.keep(request, checked.told);
+        if !checked.told.marks.is_empty() {
+            self.inner.settling.keep(request, checked.told);
+        }
         self.actions_may_have_changed();
         Ok(checked.text)
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use relay_protocol::agent::{AgentIdentity, AgentType};
 use relay_protocol::api::Page;
+use relay_protocol::api::workspace::ChannelMember;
 use relay_protocol::channel::Channel;
 use relay_sdk::AgentClient;
 use rmcp::model::{JsonObject, Tool};
@@ -58,16 +59,7 @@ pub(crate) async fn call(client: &AgentClient, arguments: JsonObject) -> Result<
         }
         Question::Agents { after } => Ok(agents(&client.agents(Some(after)).await?)),
         Question::Channels { after } => Ok(channels(&client.channels(Some(after)).await?)),
-        Question::Members { of, after } => {
-            let page = client.channel_members(of, after).await?;
-            let names: Vec<_> = page
-                .items
-                .iter()
-                .map(|member| member.agent.name.as_str())
-                .collect();
-            let (names, next) = (names.join(", @"), more("", page.next_cursor.as_deref()));
-            Ok(format!("members: @{names}{next}"))
-        }
+        Question::Members { of, after } => Ok(members(&client.channel_members(of, after).await?)),
         Question::Join { channel } => {
             let joined = client.join(channel).await?;
             Ok(format!("you are in #{}", joined.name))
@@ -100,6 +92,16 @@ fn agents(page: &Page<AgentIdentity>) -> String {
     let names: Vec<String> = names.collect();
     let next = more("agents:", page.next_cursor.as_deref());
     format!("agents: {}{next}", names.join(", "))
+}
+
+fn members(page: &Page<ChannelMember>) -> String {
+    let names = page.items.iter().map(|member| member.agent.handle.as_str());
+    let names: Vec<&str> = names.collect();
+    let names = match names.is_empty() {
+        true => "nobody".to_owned(),
+        false => names.join(", "),
+    };
+    format!("members: {names}{}", more("", page.next_cursor.as_deref()))
 }
 
 fn channels(page: &Page<Channel>) -> String {

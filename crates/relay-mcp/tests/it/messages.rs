@@ -173,6 +173,10 @@ async fn people_and_places() {
         "you are @alice\nagents: @alice, @bob\nchannels:\n#general, 2 in it\n#plans, 0 in it, \"what next\""
     );
     assert_eq!(
+        mcp.ok("people", json!({ "in": "#plans" })).await,
+        "members: nobody"
+    );
+    assert_eq!(
         mcp.ok("people", json!({ "join": "#plans" })).await,
         "you are in #plans"
     );

@@ -169,6 +169,32 @@ async fn messages_stay_unread_when_it_is_killed_before_it_answers() {
 }
 
 #[tokio::test]
+async fn it_outlives_the_server() {
+    let mut desk = Desk::new().await;
+    desk.register(&["ada", "bob"]).await;
+    let mut mcp = Mcp::start(&mut desk.command(&["mcp", "--as", "bob"])).await;
+    let general = json!({ "uri": "relay://channel/general" });
+    mcp.ask("resources/subscribe", general).await;
+    desk.server.kill().await;
+    desk.server = desk.setup.start().await;
+    desk.ok(&["send", "#general", "I am back", "--as", "ada", "--no-wait"])
+        .await;
+    // What is listened to goes on where it was, and calls find the server again.
+    let told = soon("the news", async {
+        loop {
+            let line = mcp.output.next_line().await.unwrap().unwrap();
+            if line.contains("notifications/resources/updated") {
+                break line;
+            }
+        }
+    });
+    assert!(told.await.contains("relay://channel/general"));
+    let read = mcp.call("check", json!({})).await;
+    assert!(read.contains("\nI am back\n"), "{read}");
+    mcp.end().await;
+}
+
+#[tokio::test]
 async fn it_needs_an_agent() {
     let desk = Desk::new().await;
     let (code, said) = desk.refused(&["mcp"]).await;
