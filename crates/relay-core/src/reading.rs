@@ -2,7 +2,7 @@
 
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, DeliverySummary, Inbox, MessageView, Reader, SearchHit, SearchQuery,
+    Conversation, DeliverySummary, Inbox, MessageView, ReadDoor, Reader, SearchHit, SearchQuery,
 };
 use relay_protocol::ids::{ConversationId, MessageId};
 use relay_protocol::limits::QUERY_BYTES;
@@ -78,7 +78,17 @@ impl Engine {
 
     /// Marks a message, and all before it in the same place, as read by the calling agent.
     pub async fn mark_read(&self, caller: &Caller, message: MessageId) -> Result<()> {
-        self.mark(caller, vec![message]).await
+        self.mark_read_at(caller, message, ReadDoor::Inbox).await
+    }
+
+    /// The same, and says where it was read.
+    pub async fn mark_read_at(
+        &self,
+        caller: &Caller,
+        message: MessageId,
+        door: ReadDoor,
+    ) -> Result<()> {
+        self.mark(caller, vec![message], door).await
     }
 
     /// Who has read a message.
@@ -110,12 +120,12 @@ impl Engine {
         }
         let messages: Vec<_> = last.into_iter().map(|(_, id)| id).collect();
         if !messages.is_empty() {
-            self.mark(caller, messages).await?;
+            self.mark(caller, messages, ReadDoor::Inbox).await?;
         }
         Ok(inbox)
     }
 
-    async fn mark(&self, caller: &Caller, messages: Vec<MessageId>) -> Result<()> {
+    async fn mark(&self, caller: &Caller, messages: Vec<MessageId>, door: ReadDoor) -> Result<()> {
         let agent = caller.agent()?;
         let (workspace_no, reader) = (agent.workspace_no, agent.no);
         // What is read here is settled; nothing of it may be offered meanwhile.
@@ -124,6 +134,7 @@ impl Engine {
             workspace_no,
             reader,
             messages,
+            door,
             offered: offered.into_iter().map(|(position, _)| position).collect(),
             at: self.now(),
         };

@@ -6,9 +6,11 @@
 
 mod subject;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use relay_protocol::action::{ActionCaller, AvailableTo, is_available};
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::workspace::{ObserverGrant, ObserverScope};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
@@ -30,13 +32,32 @@ enum Eyes {
     /// Those of whoever holds the workspace's key.
     All,
     /// An agent's.
-    Agent {
-        id: AgentId,
-        /// People may decide about permissions.
-        is_human: bool,
-    },
+    Agent(Me),
     /// Those of somebody who only looks.
     Observer(Arc<ObserverScope>),
+}
+
+/// The agent that looks.
+#[derive(Clone, Debug)]
+struct Me {
+    id: AgentId,
+    name: String,
+    agent_type: AgentType,
+}
+
+impl Me {
+    /// People may decide about permissions.
+    const fn is_human(&self) -> bool {
+        matches!(self.agent_type, AgentType::Human)
+    }
+
+    fn as_caller(&self) -> ActionCaller {
+        ActionCaller {
+            name: self.name.clone(),
+            id: Some(self.id),
+            agent_type: Some(self.agent_type),
+        }
+    }
 }
 
 /// How much of an event somebody sees.
@@ -58,6 +79,8 @@ impl Sight {
 trait Oracle {
     /// Whether the agent that looks is in a channel or conversation.
     fn is_in(&mut self, room: Uuid) -> Result<bool>;
+    /// Whether the agent that looks is in the channel of this name.
+    fn is_in_channel(&mut self, name: &str) -> Result<bool>;
     /// Where a message is, if there is such a message.
     fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>>;
 }
@@ -66,39 +89,56 @@ trait Oracle {
 fn sight(eyes: &Eyes, event: &LoggedEvent, oracle: &mut dyn Oracle) -> Result<Sight> {
     match eyes {
         Eyes::All => Ok(Sight::Whole),
-        Eyes::Agent { id, is_human } => {
-            agent_sees(*id, *is_human, subject::of(event), oracle).map(Sight::when)
-        }
+        Eyes::Agent(me) => agent_sees(me, subject::of(event), oracle).map(Sight::when),
         Eyes::Observer(scope) => observer_sees(scope, event, oracle),
     }
 }
 
 /// An agent sees its channels' and conversations' messages, deliveries that it sent or receives, how
-/// everybody is, and what is its own.
-fn agent_sees(
-    me: AgentId,
-    is_human: bool,
-    subject: Subject,
-    oracle: &mut dyn Oracle,
-) -> Result<bool> {
+/// everybody is, actions that it may call, and what is its own.
+fn agent_sees(me: &Me, subject: Subject, oracle: &mut dyn Oracle) -> Result<bool> {
+    let id = me.id;
     match subject {
         Subject::Message(place) => is_in(&place, oracle),
         Subject::MessageId(id) => match oracle.whereabouts(id)? {
             Some(place) => is_in(&place, oracle),
             None => Ok(false),
         },
-        Subject::Delivery { recipient, .. } if recipient == me => Ok(true),
+        Subject::Delivery { recipient, .. } if recipient == id => Ok(true),
         Subject::Delivery { message, .. } => {
             let place = message.resolve(oracle)?;
-            Ok(place.is_some_and(|place| place.author == Some(me)))
+            Ok(place.is_some_and(|place| place.author == Some(id)))
         }
-        Subject::Channel { member, .. } if member == Some(me) => Ok(true),
-        Subject::Channel { id, .. } => id.map_or(Ok(false), |id| oracle.is_in(id)),
+        Subject::Channel { member, .. } if member == Some(id) => Ok(true),
+        Subject::Channel { id: room, .. } => room.map_or(Ok(false), |room| oracle.is_in(room)),
         Subject::Status => Ok(true),
-        Subject::Session { agent, .. } | Subject::Agent(agent) => Ok(agent == me),
-        Subject::Action { caller } => Ok(caller == Some(me)),
-        Subject::Permission { agent, .. } => Ok(is_human || agent == Some(me)),
+        Subject::Session { agent, .. } | Subject::Agent(agent) => Ok(agent == id),
+        Subject::Action { caller } => Ok(caller == Some(id)),
+        Subject::Offer { owner, .. } if owner == Some(id) => Ok(true),
+        Subject::Offer { available_to, .. } => may_call(me, available_to.as_deref(), oracle),
+        Subject::Permission { agent, .. } => Ok(me.is_human() || agent == Some(id)),
         Subject::Workspace | Subject::Erased => Ok(false),
+    }
+}
+
+fn may_call(
+    me: &Me,
+    available_to: Option<&[AvailableTo]>,
+    oracle: &mut dyn Oracle,
+) -> Result<bool> {
+    let oracle = RefCell::new(oracle);
+    let unknown = RefCell::new(None);
+    let is_member = |name: &str| {
+        let found = oracle.borrow_mut().is_in_channel(name);
+        found.unwrap_or_else(|error| {
+            unknown.replace(Some(error));
+            false
+        })
+    };
+    let is_available = is_available(available_to, &me.as_caller(), is_member);
+    match unknown.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(is_available),
     }
 }
 
@@ -208,9 +248,12 @@ impl Look {
         let workspace_no = caller.home()?.no;
         let (eyes, agent) = match (caller.agent(), caller.scope()) {
             (Ok(agent), _) => {
-                let is_human = agent.agent_type == AgentType::Human;
-                let id = agent.id;
-                (Eyes::Agent { id, is_human }, Some(agent.no))
+                let me = Me {
+                    id: agent.id,
+                    name: agent.name.clone(),
+                    agent_type: agent.agent_type,
+                };
+                (Eyes::Agent(me), Some(agent.no))
             }
             (_, Some(scope)) => (Eyes::Observer(scope.clone()), None),
             _ => (Eyes::All, None),
@@ -265,6 +308,14 @@ impl Oracle for Records {
         }
         self.rooms.insert(room, found);
         Ok(found)
+    }
+
+    fn is_in_channel(&mut self, name: &str) -> Result<bool> {
+        match self.store.channel(self.workspace_no, name).wait() {
+            Ok(channel) if channel.archived_at.is_none() => self.is_in(channel.id.uuid()),
+            Ok(_) | Err(Error::UnknownChannel { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>> {

@@ -1,11 +1,9 @@
 //! What clients are told without asking: that tools or resources changed.
 //!
-//! Nothing here asks again and again. One listener on the agent's events hears of messages and of channels. Whether the tools
-//! changed is less clear: registering an action makes no event yet. So whatever may have to do with it ([`of`]) leads to one look
-//! at the actions, and clients are told when these differ from what they were told last ([`Listed`]). Beside the events these
-//! are: each `check`, because the model asks for news then, and a call that finds its action gone.
-//! [`crate::McpServer::actions_may_have_changed`] is where the engine can say it; an event for registrations would be an arm in
-//! [`of`], and the looks at `check` could go.
+//! Nothing here asks again and again. One listener on the agent's events hears of messages, of channels, and of actions that
+//! come and go. Whether the tools changed takes a look at the actions: which of them the agent may call also depends on the
+//! channels that it is in. So whatever may have to do with it ([`of`]) leads to one look, and clients are told when the actions
+//! differ from what they were told last ([`Listed`]). A call that finds its action gone leads to one, too.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,6 +66,7 @@ pub(crate) fn of(event: &RelayEvent) -> Vec<Reason> {
         }
         // Actions may be for the members of a channel, and everybody who comes or goes brings or takes actions.
         Event::ChannelMemberJoined(_) | Event::ChannelMemberLeft(_) => vec![Reason::LookAtTools],
+        Event::ActionRegistered(_) | Event::ActionRemoved(_) => vec![Reason::LookAtTools],
         // The action may be gone, or not for this agent any more.
         Event::ActionDenied(_) | Event::ActionFailed(_) => vec![Reason::LookAtTools],
         _ => Vec::new(),
@@ -135,6 +134,11 @@ impl Listed {
         if place.is_last {
             state.told = Some(state.under_way.0.finish());
         }
+    }
+
+    /// The tools are these, and the client is taken to know them.
+    pub(crate) fn know(&self, digest: &Digest) {
+        self.state().told = Some(digest.0.finish());
     }
 
     /// Whether a client has been told a list at all.
@@ -220,6 +224,8 @@ mod tests {
             ),
             (member("channel.member_joined"), vec![Reason::LookAtTools]),
             (member("channel.member_left"), vec![Reason::LookAtTools]),
+            (action("action.registered"), vec![Reason::LookAtTools]),
+            (action("action.removed"), vec![Reason::LookAtTools]),
             (action("action.denied"), vec![Reason::LookAtTools]),
             (action("action.failed"), vec![Reason::LookAtTools]),
             (action("action.invoked"), vec![]),

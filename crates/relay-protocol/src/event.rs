@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::action::ActionCaller;
+use crate::action::{ActionCaller, AvailableTo};
 use crate::agent::{AgentIdentity, AgentType, Metadata};
 use crate::channel::Channel;
 use crate::delivery::{DeliveryMode, MessageReceipt, Surfaced};
@@ -58,6 +58,10 @@ tagged_union! {
         "action.failed" => ActionFailed(ActionEvent),
         /// An action was refused.
         "action.denied" => ActionDenied(ActionEvent),
+        /// An action can be called, or is another than before.
+        "action.registered" => ActionRegistered(ActionOffered),
+        /// An action can't be called any more.
+        "action.removed" => ActionRemoved(ActionOffered),
 
         /// A session's status changed.
         "agent.status.changed" => AgentStatusChanged(AgentStatusEvent),
@@ -258,6 +262,22 @@ pub struct ActionEvent {
     /// How long it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An action came, changed or went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ActionOffered {
+    /// The action's name.
+    pub action: String,
+    /// Whose it is; absent: the workspace's, and no MCP tool comes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<ActionCaller>,
+    /// Who may call it, or could; absent: everyone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_to: Option<Vec<AvailableTo>>,
     /// When.
     pub at: Timestamp,
 }

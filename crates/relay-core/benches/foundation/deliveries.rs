@@ -242,6 +242,7 @@ async fn beside(waiting: usize) -> (f64, f64) {
             workspace_no: scene.workspace_no,
             reader: reader.no,
             messages: vec![sent.message_id],
+            door: relay_protocol::api::messages::ReadDoor::Inbox,
             offered: Vec::new(),
             at: sent.message.created_at,
         };

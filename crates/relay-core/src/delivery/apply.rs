@@ -13,6 +13,7 @@ mod receipts;
 mod waits;
 
 use relay_protocol::agent::Metadata;
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{MessageReceipt, Surfaced};
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{DeliveryId, SessionId};
@@ -86,8 +87,8 @@ pub enum Step {
     },
     /// The time until which it waits has come.
     Woken,
-    /// The agent has read the message in its inbox.
-    Read,
+    /// The agent has read the message without a session.
+    Read(ReadDoor),
     /// Somebody wants another try.
     Retried,
     /// Somebody lets it go at any moment.
@@ -292,7 +293,7 @@ pub fn apply(row: &DeliveryRow, step: &Step, given: &Circumstances<'_>) -> Appli
         Step::Expired { recall } => change.expired(recall),
         Step::Cancelled { reason, recall } => change.cancelled(reason.clone(), recall),
         Step::Woken => change.woken(),
-        Step::Read => change.read(),
+        Step::Read(door) => change.read(*door),
         Step::Retried => change.retried(),
         Step::Flushed => change.flushed(),
         Step::AgentReleased { recall } => change.agent_released(recall),

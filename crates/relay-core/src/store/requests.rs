@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::agent::{AgentType, Metadata};
-use relay_protocol::api::messages::SendTarget;
+use relay_protocol::api::messages::{ReadDoor, SendTarget};
 use relay_protocol::api::workspace::ObserverScope;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Priority};
 use relay_protocol::event::ReactionChange;
@@ -331,6 +331,8 @@ pub struct ReadMark {
     pub reader: AgentNo,
     /// The last ones, one for each place.
     pub messages: Vec<MessageId>,
+    /// Where.
+    pub door: ReadDoor,
     /// Deliveries that a session is about to answer for itself.
     pub offered: Vec<Position>,
     /// When.

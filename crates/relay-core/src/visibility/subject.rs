@@ -1,5 +1,6 @@
 //! What an event is about, as far as it matters to who may see it.
 
+use relay_protocol::action::AvailableTo;
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::event::{LoggedEvent, RelayEvent, SessionReport};
 use relay_protocol::ids::{AgentId, MessageId};
@@ -33,6 +34,11 @@ pub(super) enum Subject {
     Session { agent: AgentId, content: Content },
     /// The call of an action.
     Action { caller: Option<AgentId> },
+    /// An action that came or went: whose it is, and for whom.
+    Offer {
+        owner: Option<AgentId>,
+        available_to: Option<Vec<AvailableTo>>,
+    },
     /// A tool call that waits for a decision.
     Permission { agent: Option<AgentId> },
     /// An agent as such.
@@ -130,6 +136,10 @@ pub(super) fn of(event: &LoggedEvent) -> Subject {
         | RelayEvent::ActionCompleted(e)
         | RelayEvent::ActionFailed(e)
         | RelayEvent::ActionDenied(e) => Subject::Action { caller: e.agent.id },
+        RelayEvent::ActionRegistered(e) | RelayEvent::ActionRemoved(e) => Subject::Offer {
+            owner: e.agent.as_ref().and_then(|owner| owner.id),
+            available_to: e.available_to.clone(),
+        },
 
         RelayEvent::AgentStatusChanged(_)
         | RelayEvent::AgentStatusIdle(_)

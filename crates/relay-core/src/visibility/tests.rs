@@ -28,6 +28,10 @@ impl Oracle for World {
         Ok([ME, MY_CHANNEL, MY_TALK].contains(&room.as_u128()))
     }
 
+    fn is_in_channel(&mut self, name: &str) -> Result<bool> {
+        Ok(name == "mine")
+    }
+
     fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>> {
         let (room, channel, author) = match message.uuid().as_u128() {
             HEARD => (MY_CHANNEL, "mine", OTHER),
@@ -162,6 +166,16 @@ fn action(agent: u128) -> Value {
     json!({ "type": "action.invoked", "action": "a", "agent": { "name": "x", "id": id(agent) }, "at": AT })
 }
 
+fn offered(name: &str, owner: u128, available_to: Value) -> Value {
+    let mut event = json!({
+        "type": name, "action": "a", "agent": { "name": "x", "id": id(owner) }, "at": AT,
+    });
+    if !available_to.is_null() {
+        event["availableTo"] = available_to;
+    }
+    event
+}
+
 fn token() -> Value {
     json!({ "type": "token.created", "tokenId": id(70), "kind": "agent", "agentName": "x" })
 }
@@ -178,17 +192,21 @@ fn registered(agent: u128) -> Value {
     json!({ "type": "agent.registered", "agent": identity(agent) })
 }
 
+fn me(agent_type: AgentType) -> Eyes {
+    Eyes::Agent(Me {
+        id: AgentId::from_uuid(Uuid::from_u128(ME)),
+        name: "Me".to_owned(),
+        agent_type,
+    })
+}
+
 fn see(eyes: &Eyes, event: Value) -> Sight {
     sight(eyes, &logged(event), &mut World).unwrap()
 }
 
 #[test]
 fn an_agent_sees_what_is_its_own() {
-    let eyes = |is_human| Eyes::Agent {
-        id: AgentId::from_uuid(Uuid::from_u128(ME)),
-        is_human,
-    };
-    let (agent, human) = (eyes(false), eyes(true));
+    let (agent, human) = (me(AgentType::Agent), me(AgentType::Human));
     let reacted = |of| {
         json!({ "type": "message.reacted", "messageId": id(of), "emoji": ":x:", "agentName": "x",
                 "action": "added" })
@@ -239,6 +257,34 @@ fn an_agent_sees_what_is_its_own() {
         (usage(OTHER), false),
         (action(ME), true),
         (action(OTHER), false),
+        (offered("action.registered", OTHER, Value::Null), true),
+        (offered("action.removed", OTHER, Value::Null), true),
+        (offered("action.registered", OTHER, json!([])), false),
+        (offered("action.registered", ME, json!([])), true),
+        (
+            offered("action.registered", OTHER, json!([{ "name": "me" }])),
+            true,
+        ),
+        (
+            offered("action.removed", OTHER, json!([{ "name": "you" }])),
+            false,
+        ),
+        (
+            offered("action.removed", OTHER, json!([{ "id": id(ME) }])),
+            true,
+        ),
+        (
+            offered("action.removed", OTHER, json!([{ "type": "system" }])),
+            false,
+        ),
+        (
+            offered("action.registered", OTHER, json!([{ "channel": "#mine" }])),
+            true,
+        ),
+        (
+            offered("action.registered", OTHER, json!([{ "channel": "other" }])),
+            false,
+        ),
         (permission(ME), true),
         (registered(ME), true),
         (registered(OTHER), false),
@@ -306,6 +352,10 @@ fn an_observer_sees_what_it_is_limited_to() {
         (permission(OTHER), [Trimmed, Whole, Hidden, Hidden]),
         (token(), [Whole, Whole, Hidden, Hidden]),
         (started(OTHER), [Whole, Whole, Hidden, Hidden]),
+        (
+            offered("action.registered", OTHER, json!([])),
+            [Whole, Whole, Hidden, Hidden],
+        ),
     ];
     for (event, expected) in cases {
         let eyes = [&all, &granted, &mine, &statuses];
@@ -319,10 +369,7 @@ fn an_observer_sees_what_it_is_limited_to() {
 fn what_was_erased_is_shown_to_no_agent() {
     let mut event = logged(status(OTHER));
     event.event = None;
-    let agent = Eyes::Agent {
-        id: AgentId::from_uuid(Uuid::from_u128(ME)),
-        is_human: true,
-    };
+    let agent = me(AgentType::Human);
     assert_eq!(sight(&agent, &event, &mut World).unwrap(), Sight::Hidden);
     assert_eq!(sight(&Eyes::All, &event, &mut World).unwrap(), Sight::Whole);
 }

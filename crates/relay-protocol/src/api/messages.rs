@@ -319,6 +319,26 @@ pub struct Reaction {
     pub agents: Vec<String>,
 }
 
+/// The body of `POST /v1/messages/{id}/read`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default)]
+pub struct MarkRead {
+    /// Where it was read; absent: in the inbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub door: Option<ReadDoor>,
+}
+
+literals! {
+    /// Where an agent has read a message that no session showed it.
+    pub enum ReadDoor {
+        /// In its inbox.
+        Inbox = "inbox",
+        /// In the answer of an MCP server.
+        Mcp = "mcp",
+    }
+}
+
 /// Who has read a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

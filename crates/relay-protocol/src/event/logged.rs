@@ -93,6 +93,8 @@ const fn carries_own_time(event: &RelayEvent) -> bool {
             | RelayEvent::ActionCompleted(_)
             | RelayEvent::ActionFailed(_)
             | RelayEvent::ActionDenied(_)
+            | RelayEvent::ActionRegistered(_)
+            | RelayEvent::ActionRemoved(_)
     )
 }
 

@@ -3,7 +3,7 @@
 
 use super::KnownAgent;
 use crate::agent::AgentIdentity;
-use crate::event::{ActionEvent, AgentStatusEvent, RelayEvent};
+use crate::event::{ActionEvent, ActionOffered, AgentStatusEvent, RelayEvent};
 use crate::ids::{AgentId, ChannelId};
 use crate::message::{RelayMessage, RelayMessageChannelRef, RelayMessageTarget};
 use crate::status::AgentStatus;
@@ -63,7 +63,10 @@ impl Condition {
                 _ => true,
             },
             Self::Status => event_type.starts_with("agent.status."),
-            Self::Action | Self::CalledBy => family == "action",
+            Self::Action => family == "action",
+            Self::CalledBy => {
+                family == "action" && !matches!(event_type, "action.registered" | "action.removed")
+            }
             Self::InChannel => carries_message || family == "channel",
             Self::From | Self::Mentions => carries_message,
         }
@@ -166,6 +169,7 @@ pub(super) fn of(event: &RelayEvent) -> Facts<'_> {
         | RelayEvent::ActionCompleted(e)
         | RelayEvent::ActionFailed(e)
         | RelayEvent::ActionDenied(e) => of_action(e),
+        RelayEvent::ActionRegistered(e) | RelayEvent::ActionRemoved(e) => of_offer(e),
 
         RelayEvent::AgentStatusChanged(e) => of_status(e, None),
         RelayEvent::AgentStatusIdle(e) => of_status(e, Some(AgentStatus::Idle)),
@@ -265,6 +269,17 @@ fn of_action(event: &ActionEvent) -> Facts<'_> {
         action: Some(&event.action),
         caller: facts.agent,
         ..facts
+    }
+}
+
+fn of_offer(event: &ActionOffered) -> Facts<'_> {
+    let owner = event.agent.as_ref();
+    Facts {
+        action: Some(&event.action),
+        ..about(
+            owner.and_then(|owner| owner.id),
+            owner.map(|owner| owner.name.as_str()),
+        )
     }
 }
 

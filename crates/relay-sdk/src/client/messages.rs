@@ -2,10 +2,10 @@
 
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    AddReaction, DeliverySummary, EditMessage, MessageView, Reaction, SendTarget,
+    AddReaction, DeliverySummary, EditMessage, MarkRead, MessageView, Reaction, ReadDoor,
+    SendTarget,
 };
 use relay_protocol::ids::MessageId;
-use relay_protocol::link::NoOptions;
 use relay_protocol::message::RelayMessage;
 
 use super::sending::Sending;
@@ -61,10 +61,17 @@ impl Client {
 
     /// Marks a message, and all before it in the same place, as read.
     pub async fn mark_read(&self, message_id: MessageId) -> Result<()> {
+        self.mark(message_id, MarkRead::default()).await
+    }
+
+    /// The same, and says where it was read.
+    pub async fn mark_read_at(&self, message_id: MessageId, door: ReadDoor) -> Result<()> {
+        self.mark(message_id, MarkRead { door: Some(door) }).await
+    }
+
+    async fn mark(&self, message_id: MessageId, body: MarkRead) -> Result<()> {
         let path = format!("/v1/messages/{message_id}/read");
-        self.http()
-            .done(Call::post(path, &NoOptions {}).repeatable())
-            .await
+        self.http().done(Call::post(path, &body).repeatable()).await
     }
 
     /// A message with its reactions.

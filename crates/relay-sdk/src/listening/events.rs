@@ -1,10 +1,10 @@
 //! The names of all events. A listener for one of them gets that event's own type.
 
 pub use relay_protocol::event::{
-    ActionEvent, AgentEvent, AgentStatusEvent, AuditErased, ChannelEvent, ChannelMemberEvent,
-    DeliveryAccepted, DeliveryCancelled, DeliveryCreated, DeliveryDeferred, DeliveryDelivered,
-    DeliveryFailed, DeliveryLateReceipt, MessageEvent, MessageReacted, MessageRead,
-    PermissionEnded, PermissionRequested, SessionLifecycle, SessionReport, TokenEvent,
+    ActionEvent, ActionOffered, AgentEvent, AgentStatusEvent, AuditErased, ChannelEvent,
+    ChannelMemberEvent, DeliveryAccepted, DeliveryCancelled, DeliveryCreated, DeliveryDeferred,
+    DeliveryDelivered, DeliveryFailed, DeliveryLateReceipt, MessageEvent, MessageReacted,
+    MessageRead, PermissionEnded, PermissionRequested, SessionLifecycle, SessionReport, TokenEvent,
     WebhookEvent, WorkspaceUpdated,
 };
 use relay_protocol::event::{LoggedEvent, RelayEvent};
@@ -79,6 +79,10 @@ event_names! {
     ACTION_FAILED = "action.failed", ActionFailed(ActionEvent);
     /// An action was refused.
     ACTION_DENIED = "action.denied", ActionDenied(ActionEvent);
+    /// An action can be called, or is another than before.
+    ACTION_REGISTERED = "action.registered", ActionRegistered(ActionOffered);
+    /// An action can't be called any more.
+    ACTION_REMOVED = "action.removed", ActionRemoved(ActionOffered);
     /// A session's status changed.
     AGENT_STATUS_CHANGED = "agent.status.changed", AgentStatusChanged(AgentStatusEvent);
     /// A session became idle.

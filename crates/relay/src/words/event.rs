@@ -135,6 +135,13 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
             let (action, caller) = (&event.action, &event.agent.name);
             format!("{action} by @{caller}{}", because(why))
         }
+        E::ActionRegistered(event) | E::ActionRemoved(event) => {
+            let owner = event
+                .agent
+                .as_ref()
+                .map(|owner| format!(" of @{}", owner.name));
+            format!("{}{}", event.action, owner.unwrap_or_default())
+        }
         E::PermissionRequested(event) => event.permission.permission_id.to_string(),
         E::PermissionResolved(event)
         | E::PermissionExpired(event)

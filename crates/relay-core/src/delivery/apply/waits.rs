@@ -1,6 +1,7 @@
 //! Steps after which a delivery waits for its boundary again; and the one that needs no session.
 
 use relay_protocol::agent::Metadata;
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{DOOR, DeliveredReceipt, DeliveryState, MessageReceipt};
 use relay_protocol::delivery_record::{DecisionOutcome, ReceiptSource, StoredReceipt};
 use relay_protocol::delivery_state::DeliveryCause;
@@ -86,7 +87,7 @@ impl Change<'_> {
         }))
     }
 
-    pub(super) fn read(&self) -> Applied {
+    pub(super) fn read(&self, door: ReadDoor) -> Applied {
         let to = DeliveryState::Delivered;
         if let Err(refused) = self
             .row
@@ -96,7 +97,7 @@ impl Change<'_> {
             return Applied::Refused(refused);
         }
         let mut metadata = Metadata::new();
-        metadata.insert(DOOR.to_owned(), "inbox".into());
+        metadata.insert(DOOR.to_owned(), door.as_str().into());
         let receipt = MessageReceipt::Delivered(DeliveredReceipt {
             delivery_id: self.given.id,
             metadata: Some(metadata.clone()),

@@ -1,4 +1,5 @@
 use relay_protocol::agent::{AgentIdentity, AgentType};
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveredReceipt, FailedReceipt, MessageReceipt, Priority,
 };
@@ -362,11 +363,14 @@ fn late_receipts_and_ends_of_our_own() {
             "+0 ms  fails: it can't do that
              end: failed; it was not seen",
         );
-    Tale::of(pending()).step(9_000, Step::Read).reads(
-        None,
-        "+9.0 s  delivered, read in the inbox
-         end: delivered",
-    );
+    for (door, read) in [
+        (ReadDoor::Inbox, "read in the inbox"),
+        (ReadDoor::Mcp, "read over MCP"),
+    ] {
+        let story = format!("+9.0 s  delivered, {read}\n         end: delivered");
+        let tale = Tale::of(pending()).step(9_000, Step::Read(door));
+        tale.reads(None, &story);
+    }
 }
 
 #[test]

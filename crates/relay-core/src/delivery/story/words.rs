@@ -1,8 +1,10 @@
 //! One line for each thing that happened to a delivery.
 
 use relay_protocol::agent::Metadata;
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{
-    DOOR, DeferredReceipt, DeliveryState, FailedReceipt, MessageReceipt, Priority, Surfaced,
+    DOOR, DeferredReceipt, DeliveredReceipt, DeliveryState, FailedReceipt, MessageReceipt,
+    Priority, Surfaced,
 };
 use relay_protocol::delivery_record::{
     DecisionOutcome, DeliveryDecision, ReceiptSource, StoredReceipt,
@@ -169,9 +171,20 @@ fn not_taken(failed: &FailedReceipt) -> String {
     )
 }
 
+fn is_read_over_mcp(delivered: &DeliveredReceipt) -> bool {
+    let metadata = delivered.metadata.as_ref();
+    metadata.is_some_and(|metadata| {
+        metadata.get(DOOR).and_then(|door| door.as_str()) == Some(ReadDoor::Mcp.as_str())
+    })
+}
+
 fn by_relay(known: &DeliveryStory, stored: &StoredReceipt) -> String {
-    let MessageReceipt::Failed(failed) = &stored.receipt else {
-        return format!("{}, read in the inbox", stored.receipt.tag());
+    let failed = match &stored.receipt {
+        MessageReceipt::Failed(failed) => failed,
+        MessageReceipt::Delivered(delivered) if is_read_over_mcp(delivered) => {
+            return format!("{}, read over MCP", stored.receipt.tag());
+        }
+        _ => return format!("{}, read in the inbox", stored.receipt.tag()),
     };
     let offer = name_of_offer(known, stored.epoch);
     match failed.reason.as_str() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use relay_protocol::action::{ActionCaller, RegisterAction, is_available};
 use relay_protocol::api::Page;
+use relay_protocol::event::{ActionOffered, RelayEvent};
 use relay_protocol::limits::ACTIONS;
 use relay_protocol::names::fold;
 use relay_protocol::suggest::nearest;
@@ -100,13 +101,52 @@ pub(super) fn register(tx: &mut Tx<'_>, new: &NewAction) -> Result<Arc<ActionRow
                 name: new.body.name.clone(),
             });
         }
+        // A process registers what it offers whenever it connects: that is no news.
         Some(known) if known.body == new.body => known,
-        Some(known) => replace(tx, known, new)?,
-        None => insert(tx, new)?,
+        Some(known) => {
+            tell_those_who_lose(tx, &known, new, owner.as_deref())?;
+            let row = replace(tx, known, new)?;
+            tell_registered(tx, new, owner.as_deref())?;
+            row
+        }
+        None => {
+            let row = insert(tx, new)?;
+            tell_registered(tx, new, owner.as_deref())?;
+            row
+        }
     };
     let row = Arc::new(row.with_owner(owner));
     tx.tell(News::Action(row.clone()));
     Ok(row)
+}
+
+/// Tells those an action was for, before it is for others.
+fn tell_those_who_lose(
+    tx: &mut Tx<'_>,
+    known: &Stored,
+    new: &NewAction,
+    owner: Option<&AgentRow>,
+) -> Result<()> {
+    if known.body.available_to == new.body.available_to {
+        return Ok(());
+    }
+    let gone = RelayEvent::ActionRemoved(offered(&known.body, owner, new.at));
+    tx.log_action(known.workspace_no, gone, new.at)
+}
+
+fn tell_registered(tx: &mut Tx<'_>, new: &NewAction, owner: Option<&AgentRow>) -> Result<()> {
+    let event = RelayEvent::ActionRegistered(offered(&new.body, owner, new.at));
+    tx.log_action(new.viewer.workspace_no, event, new.at)
+}
+
+/// What is told of an action that came or went.
+fn offered(body: &RegisterAction, owner: Option<&AgentRow>, at: Timestamp) -> ActionOffered {
+    ActionOffered {
+        action: body.name.clone(),
+        agent: owner.map(|owner| caller_of(Some(owner))),
+        available_to: body.available_to.clone(),
+        at,
+    }
 }
 
 fn replace(tx: &mut Tx<'_>, known: Stored, new: &NewAction) -> Result<Stored> {
@@ -169,26 +209,36 @@ pub(super) fn remove(tx: &mut Tx<'_>, removal: &ActionRemoval) -> Result<()> {
             needs: "the token of the agent that registered it, or the workspace key",
         });
     }
-    tx.drop_action(found.no, removal.at)
+    tx.drop_action(&found, removal.at)
 }
 
 impl Tx<'_> {
     /// Takes back everything that an agent registered.
     pub(super) fn drop_actions_of(&mut self, agent: AgentNo, at: Timestamp) -> Result<()> {
-        let actions: Vec<i64> = self
-            .query("SELECT no FROM actions WHERE owner = ?1")?
-            .query_map([agent.0], |row| row.get(0))?
+        let sql = format!("SELECT {COLUMNS} FROM actions WHERE owner = ?1 ORDER BY name");
+        let actions: Vec<Stored> = self
+            .query(&sql)?
+            .query_map([agent.0], read)?
             .collect::<rusqlite::Result<_>>()?;
-        for no in actions {
-            self.drop_action(ActionNo(no), at)?;
+        let owner = agents::by_no(self.connection, agent)?;
+        for action in actions {
+            self.drop_action(&action.with_owner(Some(owner.clone())), at)?;
         }
         Ok(())
     }
 
-    fn drop_action(&mut self, no: ActionNo, at: Timestamp) -> Result<()> {
-        self.fail_calls_of(no, at)?;
-        self.execute("DELETE FROM actions WHERE no = ?1", [no.0])?;
-        self.tell(News::ActionRemoved(no));
+    fn drop_action(&mut self, action: &ActionRow, at: Timestamp) -> Result<()> {
+        self.fail_calls_of(action.no, at)?;
+        self.execute("DELETE FROM actions WHERE no = ?1", [action.no.0])?;
+        let gone = offered(&action.body, action.owner.as_deref(), at);
+        self.log_action(action.workspace_no, RelayEvent::ActionRemoved(gone), at)?;
+        self.tell(News::ActionRemoved(action.no));
+        Ok(())
+    }
+
+    fn log_action(&mut self, workspace_no: u32, event: RelayEvent, at: Timestamp) -> Result<()> {
+        let workspace = self.workspace(workspace_no)?;
+        self.log(&workspace, at, event)?;
         Ok(())
     }
 

@@ -124,7 +124,7 @@ fn settle_read(tx: &mut Tx<'_>, full: &FullMessage, mark: &ReadMark) -> Result<(
         }
         let stored = load_delivery(tx.connection, position)?;
         if !stored.row.state.is_with_session() {
-            tx.step(stored, &Taken::plain(&Step::Read, mark.at))?;
+            tx.step(stored, &Taken::plain(&Step::Read(mark.door), mark.at))?;
         }
     }
     Ok(())

@@ -92,10 +92,23 @@ impl Lab {
         found.unwrap().items
     }
 
-    /// What was told of actions, as JSON.
+    /// What was told of calls, as JSON.
     fn told(&self) -> Vec<Value> {
+        let seen = self.seen("key").into_iter();
+        seen.filter(|event| !is_offer(event)).collect()
+    }
+
+    /// What somebody is told of actions that come and go: the events' names.
+    fn offers(&self, who: &str) -> Vec<String> {
+        let seen = self.seen(who).into_iter().filter(is_offer);
+        seen.map(|event| event["type"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// What somebody sees of actions, as JSON.
+    fn seen(&self, who: &str) -> Vec<Value> {
         let actions = Selector::parse("action.*").unwrap();
-        let page = now(self.engine().events(&self.who("key"), &actions, 0, None)).unwrap();
+        let page = now(self.engine().events(&self.who(who), &actions, 0, None)).unwrap();
         let events = page.events.iter().map(|stored| json!(stored.event));
         events.collect()
     }
@@ -117,6 +130,10 @@ impl Lab {
         }
         frames
     }
+}
+
+fn is_offer(event: &Value) -> bool {
+    event["type"] == "action.registered" || event["type"] == "action.removed"
 }
 
 fn problem<T: std::fmt::Debug>(result: Result<T>) -> Problem {
@@ -213,6 +230,66 @@ fn names_belong_to_who_registered_them() {
     let near = lab.drive(engine.invoke(&lab.who("bob"), "clasify", text("x")));
     let near = problem(near);
     assert_eq!(near.suggestions, Some(vec!["classify".to_owned()]));
+}
+
+#[test]
+fn what_comes_changes_and_goes_is_told_and_nothing_else() {
+    let lab = Lab::pair();
+    let (registered, removed) = ("action.registered", "action.removed");
+    lab.offer("bob", json!({})).unwrap();
+    let told = lab.seen("key");
+    let bob = &told[0]["agent"];
+    assert_eq!(told[0]["type"], registered);
+    assert_eq!(told[0]["action"], "classify");
+    assert_eq!(
+        (&bob["name"], &bob["type"]),
+        (&json!("bob"), &json!("agent"))
+    );
+    assert!(told[0].get("availableTo").is_none());
+    // What an SDK does when it is back is no news, with or without a handler.
+    lab.offer("bob", json!({})).unwrap();
+    lab.handler(json!({}));
+    assert_eq!(lab.offers("key"), [registered]);
+    // Another description is.
+    lab.offer("bob", json!({ "description": "labels" }))
+        .unwrap();
+    assert_eq!(lab.offers("alice"), [registered, registered]);
+    let engine = lab.engine();
+    lab.drive(engine.remove_action(&lab.who("bob"), "classify"))
+        .unwrap();
+    for who in ["alice", "bob", "key"] {
+        assert_eq!(lab.offers(who), [registered, registered, removed], "{who}");
+    }
+    // The workspace's own has no agent.
+    lab.offer("key", json!({})).unwrap();
+    assert_eq!(lab.seen("alice").last().unwrap().get("agent"), None);
+}
+
+#[test]
+fn those_who_can_not_call_it_any_more_are_told_and_the_others_are_not() {
+    let lab = Lab::new(["alice", "bob", "eve"]);
+    let (registered, removed) = ("action.registered", "action.removed");
+    let to = |name: &str| json!({ "availableTo": [{ "name": name }] });
+    lab.offer("bob", to("alice")).unwrap();
+    assert_eq!(lab.offers("alice"), [registered]);
+    assert!(lab.offers("eve").is_empty());
+    lab.offer("bob", to("eve")).unwrap();
+    assert_eq!(lab.offers("alice"), [registered, removed]);
+    assert_eq!(lab.offers("eve"), [registered]);
+    assert_eq!(lab.offers("bob"), [registered, removed, registered]);
+    assert_eq!(lab.seen("alice")[1]["availableTo"][0]["name"], "alice");
+    // A call that is open when its action goes fails before that.
+    let id = lab.call("eve", text("x")).unwrap();
+    let engine = lab.engine();
+    lab.drive(engine.release_agent(&lab.who("key"), "bob", None))
+        .unwrap();
+    assert_eq!(lab.invocation(id).state, InvocationState::Failed);
+    let last: Vec<Value> = lab.seen("eve").into_iter().rev().take(2).collect();
+    assert_eq!(
+        (&last[0]["type"], &last[1]["type"]),
+        (&json!(removed), &json!("action.failed"))
+    );
+    assert_eq!(lab.offers("alice"), [registered, removed]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use relay_core::store::{
     DeliverTo, DeliveryFilter, FlushRequest, NewDelivery, NewSession, PageRequest, SessionRow,
     SessionTurn, Viewer,
 };
-use relay_protocol::api::messages::SendMessage;
+use relay_protocol::api::messages::{ReadDoor, SendMessage};
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority, Surfaced};
 use relay_protocol::event::RelayEvent;
 use relay_protocol::ids::DeliveryId;
@@ -146,7 +146,7 @@ impl Tale {
         );
         let events = self.logs(&["delivery.cancelled"]).await;
         assert_eq!(json!(events[0])["reason"], "not needed");
-        for step in [Step::Retried, Step::Read] {
+        for step in [Step::Retried, Step::Read(ReadDoor::Inbox)] {
             let refused = self.behind.take(id, step).await.unwrap_err();
             assert_eq!(refused.code(), ErrorCode::IllegalTransition);
         }
@@ -328,7 +328,10 @@ impl Tale {
         let found = store.deliver(self.delivering(&sent)).await.unwrap();
         assert_eq!(found.id(self.workspace_id), first, "it is on its way");
         self.logs_nothing().await;
-        self.behind.take(first, Step::Read).await.unwrap();
+        self.behind
+            .take(first, Step::Read(ReadDoor::Inbox))
+            .await
+            .unwrap();
         self.logs(&["delivery.delivered"]).await;
         let seen = store.deliver(self.delivering(&sent)).await.unwrap_err();
         assert_eq!(seen.code(), ErrorCode::AlreadyDelivered);

@@ -39,6 +39,8 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"text":"On it"}"#,
             r#"{"text":"On it","attachments":[{"attachmentId":"%7"}],"mode":"immediate",
                 "allowDowngrade":false,"priority":"normal","deadline":"%T","idempotencyKey":"k","metadata":{}}"#;
+        MarkRead: "{}", r#"{"door":"mcp"}"#;
+        ReadDoor: r#""inbox""#;
         MessageSent: r#"{"messageId":"%1","message":%M,
             "deliveries":[{"deliveryId":"%4","agent":"bob","state":"pending","mode":"manual"}],
             "notices":[{"code":"mention_unknown","message":"nobody is called x","name":"x"}]}"#;

@@ -241,17 +241,17 @@ fn millis(millis: u64) -> i64 {
 #[test]
 fn reading_in_the_inbox_delivers() {
     check(
-        &take(&put_off(), &Step::Read),
+        &take(&put_off(), &Step::Read(ReadDoor::Inbox)),
         "delivered, 0 attempts
          event delivered
          receipt by relay: delivered
          told delivered",
     );
     check(
-        &take(&accepted(), &Step::Read),
+        &take(&accepted(), &Step::Read(ReadDoor::Inbox)),
         "a delivery cannot go from accepted to delivered by being read in the inbox",
     );
-    let found = moved(&pending(), &Step::Read);
+    let found = moved(&pending(), &Step::Read(ReadDoor::Inbox));
     let Some(Entry::Receipt(stored)) = found.history.first() else {
         panic!("{:?}", found.history);
     };

@@ -123,7 +123,7 @@ fn step(name: &str) -> (Step, Timestamp) {
         "cancelled, recall unanswered" => cancelled(Recall::Unanswered(out())),
         "woken" => return (Step::Woken, at(1_000)),
         "woken too early" => return (Step::Woken, at(999)),
-        "read" => Step::Read,
+        "read" => Step::Read(ReadDoor::Inbox),
         "retried" => Step::Retried,
         "flushed" => Step::Flushed,
         "agent released" => Step::AgentReleased {

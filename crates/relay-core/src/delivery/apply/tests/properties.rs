@@ -57,7 +57,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => (0..3_u8).prop_map(Happening::Expire),
         1 => (0..3_u8).prop_map(Happening::Cancel),
         6 => Just(Happening::Plain(Step::Woken)),
-        1 => Just(Happening::Plain(Step::Read)),
+        1 => Just(Happening::Plain(Step::Read(ReadDoor::Mcp))),
         3 => Just(Happening::Plain(Step::Retried)),
         2 => Just(Happening::Plain(Step::Flushed)),
         1 => Just(Happening::Plain(Step::AgentReleased { recall: Recall::NotNeeded })),
@@ -149,7 +149,7 @@ impl Life {
             }
             Applied::Nothing => {}
             Applied::Refused(_) => {
-                let asked = matches!(step, Step::Cancelled { .. } | Step::Retried | Step::Read);
+                let asked = matches!(step, Step::Cancelled { .. } | Step::Retried | Step::Read(_));
                 assert!(asked, "{step:?}");
             }
         }
@@ -210,7 +210,7 @@ impl Life {
             None => self.row.state,
         };
         let cause = match step {
-            Step::Read => DeliveryCause::InboxRead,
+            Step::Read(_) => DeliveryCause::InboxRead,
             Step::Retried => DeliveryCause::Retry,
             _ => DeliveryCause::Progress,
         };
