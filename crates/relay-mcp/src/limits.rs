@@ -1,5 +1,7 @@
 //! How much is told at once. Models pay for every word, so these are small.
 
+use std::time::Duration;
+
 /// Most messages in one answer of `check`.
 pub(crate) const CHECKED_MESSAGES: usize = 20;
 /// Bytes of rendered messages after which an answer of `check` ends; one message is always told.
@@ -10,6 +12,8 @@ pub(crate) const RESOURCE_BYTES: usize = 64 * 1024;
 pub(crate) const UNWRITTEN_ANSWERS: usize = 64;
 /// News that may wait for one client. One that falls behind is told that everything changed.
 pub(crate) const QUEUED_NEWS: usize = 256;
+/// How long after a look at the actions the next one may be: a process that starts registers many.
+pub(crate) const LOOKS_APART: Duration = Duration::from_millis(200);
 /// Resources that one client may watch.
 pub(crate) const WATCHED_RESOURCES: usize = 1_000;
 /// Replies whose thread is remembered.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use relay_protocol::ids::SessionId;
 use relay_protocol::negotiation::{CapabilityMismatch, check_invoke, check_send};
 use relay_protocol::problem::Problem;
-use relay_sdk::{AgentClient, AgentSessionCapabilities};
+use relay_sdk::{AgentClient, AgentSessionCapabilities, Unsubscribe};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam,
     Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -24,11 +24,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::limits::QUEUED_NEWS;
+use crate::http::Outgoing;
+use crate::limits::{LOOKS_APART, QUEUED_NEWS};
 use crate::news::{self, Digest, Listed, News, Place, Reason};
 use crate::notify::{Ear, Threads, Watched};
 use crate::resources;
-use crate::settling::{Settling, Told};
+use crate::settling::{Settler, Told, Unwritten};
 use crate::tools::{self, actions, check, people, send};
 use crate::witness::Witness;
 use crate::words::Refusal;
@@ -56,9 +57,10 @@ pub enum ServeError {
 
 struct Inner {
     client: AgentClient,
+    settler: Settler,
     /// The session that calls are made through, if they are made through one.
     session: Option<SessionId>,
-    settling: Settling,
+    unwritten: Unwritten,
     listed: Listed,
     threads: Threads,
     /// What a client of before 2026-07-28 subscribed to.
@@ -68,6 +70,7 @@ struct Inner {
     look: Arc<Notify>,
     /// Begun when somebody first wants to hear something.
     watching: tokio::sync::Mutex<Option<AbortOnDropHandle<()>>>,
+    listener: Mutex<Option<Unsubscribe>>,
     telling: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -85,17 +88,24 @@ impl McpServer {
     }
 
     fn with_session(client: AgentClient, session: Option<SessionId>) -> Self {
+        Self::settled_by(Settler::new(client), session)
+    }
+
+    /// One of several servers of the same agent, which know what each of them has told.
+    pub(crate) fn settled_by(settler: Settler, session: Option<SessionId>) -> Self {
         Self {
             inner: Arc::new(Inner {
-                client,
+                client: settler.client.clone(),
+                settler,
                 session,
-                settling: Settling::default(),
+                unwritten: Unwritten::default(),
                 listed: Listed::default(),
                 threads: Threads::default(),
                 watched: Mutex::default(),
                 news: broadcast::Sender::new(QUEUED_NEWS),
                 look: Arc::default(),
                 watching: tokio::sync::Mutex::default(),
+                listener: Mutex::default(),
                 telling: Mutex::default(),
             }),
         }
@@ -129,46 +139,27 @@ impl McpServer {
         Ok(())
     }
 
-    /// To be called by whoever knows that actions were registered, taken back, or made available to others. The client is
-    /// told if its tools are others now.
-    pub fn actions_may_have_changed(&self) {
-        self.inner.look.notify_one();
+    /// The answer of a request is about to be written: what it tells, if that is to be settled, and by whom.
+    pub(crate) fn leaves(&self, request: &RequestId) -> Option<(Told, Settler)> {
+        let told = self.inner.unwritten.take(request)?;
+        let settler = self.inner.settler.clone();
+        settler.leaves(&told);
+        Some((told, settler))
     }
 
-    /// To be called by whoever writes answers without [`McpServer::serve`], once that of a request was written: settles what
-    /// it tells. Where this is not called, what `check` told stays unread and is told again.
-    pub async fn answered(&self, request: &RequestId) {
-        if let Some(told) = self.leaves(request) {
-            self.settle(told, true).await;
-        }
-    }
-
-    /// The answer of a request is about to be written: what it tells, if that is to be settled.
-    pub(crate) fn leaves(&self, request: &RequestId) -> Option<Told> {
-        self.inner.settling.leaves(request)
-    }
-
-    /// Settles what was told, if it was.
-    pub(crate) async fn settle(&self, told: Told, is_written: bool) {
-        if is_written {
-            for message in &told.marks {
-                if let Err(error) = self.inner.client.mark_read(*message).await {
-                    // It stays unread, and is told again.
-                    tracing::warn!(message.id = %message, %error, "a message that was told could not be marked as read");
-                }
-            }
-        }
-        self.inner.settling.arrived(&told);
-    }
-
-    async fn tool(&self, name: &str, arguments: JsonObject, request: RequestId) -> CallToolResult {
+    async fn tool(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let client = &self.inner.client;
         match name {
             send::NAME => tools::result(match self.allowed(check_send).await {
                 Ok(()) => send::call(client, arguments).await,
                 Err(refusal) => Err(refusal),
             }),
-            check::NAME => tools::result(self.check(arguments, request).await),
+            check::NAME => tools::result(self.check(arguments, &context).await),
             people::NAME => tools::result(people::call(client, arguments).await),
             action => match self.action(action, arguments).await {
                 Ok(result) => result,
@@ -177,13 +168,22 @@ impl McpServer {
         }
     }
 
-    async fn check(&self, arguments: JsonObject, request: RequestId) -> Result<String, Refusal> {
-        let on_the_way = self.inner.settling.on_the_way();
-        let checked = check::call(&self.inner.client, arguments, &on_the_way).await?;
-        if !checked.told.marks.is_empty() {
-            self.inner.settling.keep(request, checked.told);
+    async fn check(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<String, Refusal> {
+        let Inner {
+            client, settler, ..
+        } = &*self.inner;
+        let checked = check::call(client, arguments, &settler.on_the_way()).await?;
+        if checked.told.marks.is_empty() {
+            return Ok(checked.text);
         }
-        self.actions_may_have_changed();
+        match outgoing(context) {
+            Some(outgoing) => outgoing.tell(checked.told, settler.clone()),
+            None => self.inner.unwritten.keep(context.id.clone(), checked.told),
+        }
         Ok(checked.text)
     }
 
@@ -193,7 +193,7 @@ impl McpServer {
         if let Err(Refusal::Relay(error)) = &called
             && error.code().is_some_and(news::is_about_tools)
         {
-            self.actions_may_have_changed();
+            self.inner.look.notify_one();
         }
         called
     }
@@ -268,7 +268,10 @@ impl Inner {
             std::future::ready(())
         });
         match listening.await {
-            Ok(_) => {
+            Ok(listener) => {
+                *self.listener() = Some(listener);
+                // What changed before somebody listened.
+                self.look.notify_one();
                 let looking = tokio::spawn(look_at_tools(Arc::downgrade(self), self.look.clone()));
                 *watching = Some(AbortOnDropHandle::new(looking));
             }
@@ -281,6 +284,21 @@ impl Inner {
         if !self.listed.is_told() {
             return Ok(());
         }
+        if self.listed.is_news(&self.tools_now().await?) {
+            let _ = self.news.send(News::Tools);
+        }
+        Ok(())
+    }
+
+    /// Takes note of the tools for a client that was told them elsewhere, if at all.
+    async fn know_tools(&self) -> relay_sdk::Result<()> {
+        if !self.listed.is_told() {
+            self.listed.know(&self.tools_now().await?);
+        }
+        Ok(())
+    }
+
+    async fn tools_now(&self) -> relay_sdk::Result<Digest> {
         let mut digest = Digest::default();
         let mut cursor = None;
         loop {
@@ -288,13 +306,13 @@ impl Inner {
             digest.add(&actions::tools(&page.items, self.client.identity()));
             cursor = page.next_cursor;
             if cursor.is_none() {
-                break;
+                return Ok(digest);
             }
         }
-        if self.listed.is_news(&digest) {
-            let _ = self.news.send(News::Tools);
-        }
-        Ok(())
+    }
+
+    fn listener(&self) -> MutexGuard<'_, Option<Unsubscribe>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn watched(&self) -> MutexGuard<'_, Watched> {
@@ -302,7 +320,22 @@ impl Inner {
     }
 }
 
-/// Looks at the tools whenever there is a reason; many reasons at once are one.
+impl Drop for Inner {
+    /// The client may live on, for other servers of the same agent.
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener().take() {
+            listener.unsubscribe();
+        }
+    }
+}
+
+/// What an answer tells that goes out over HTTP is left there.
+fn outgoing(context: &RequestContext<RoleServer>) -> Option<Arc<Outgoing>> {
+    let parts = context.extensions.get::<http::request::Parts>()?;
+    parts.extensions.get().cloned()
+}
+
+/// Looks at the tools whenever there is a reason; many reasons in a moment are one.
 async fn look_at_tools(server: Weak<Inner>, look: Arc<Notify>) {
     loop {
         look.notified().await;
@@ -312,6 +345,8 @@ async fn look_at_tools(server: Weak<Inner>, look: Arc<Notify>) {
         if let Err(error) = inner.look_at_tools().await {
             tracing::warn!(%error, "the actions can't be read");
         }
+        drop(inner);
+        tokio::time::sleep(LOOKS_APART).await;
     }
 }
 
@@ -370,7 +405,7 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        let answer = self.tool(&request.name, arguments, context.id);
+        let answer = self.tool(&request.name, arguments, context);
         Ok(Box::pin(answer).await.into())
     }
 
@@ -432,6 +467,9 @@ impl ServerHandler for McpServer {
         let watched = Watch::These(Watched::of(&uris.unwrap_or_default()));
         let news = self.inner.news.subscribe();
         self.inner.watch().await;
+        if let Err(error) = self.inner.know_tools().await {
+            tracing::warn!(%error, "the actions can't be read");
+        }
         let server = Arc::downgrade(&self.inner);
         let ear = Ear::Sink(context.sink().clone());
         tokio::select! {
@@ -460,7 +498,7 @@ impl ServerHandler for McpServer {
         _: NotificationContext<RoleServer>,
     ) {
         if let Some(request) = notification.request_id {
-            self.inner.settling.forget(&request);
+            self.inner.unwritten.forget(&request);
         }
     }
 }

@@ -7,15 +7,17 @@
 //! An answer that is never written (the request was cancelled, the client is gone, the process died) marks nothing, and
 //! the messages are told again: twice at worst, never not at all.
 //!
-//! Over HTTP the library's transport is not ours; there, whoever writes the body says so ([`crate::McpServer::answered`]).
+//! Over HTTP the library's transport is not ours; there, what an answer tells is left with its request (`http/leaving.rs`).
 //!
 //! A client that has its answer may ask again before the marks are stored. What is on its way is therefore left out of
 //! the next answer, from before the first byte is written until the server has the marks or refused them.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::ids::MessageId;
+use relay_sdk::AgentClient;
 use rmcp::model::RequestId;
 
 use crate::limits::UNWRITTEN_ANSWERS;
@@ -29,61 +31,103 @@ pub(crate) struct Told {
     pub(crate) marks: Vec<MessageId>,
 }
 
-/// The answers that were made and not written yet, and the messages that are being marked.
-#[derive(Default)]
-pub(crate) struct Settling {
-    state: Mutex<State>,
+/// Marks as read what was told, for one agent. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Settler {
+    /// The agent.
+    pub(crate) client: AgentClient,
+    on_the_way: Arc<OnTheWay>,
 }
 
-#[derive(Default)]
-struct State {
-    unwritten: VecDeque<(RequestId, Told)>,
-    on_the_way: Vec<MessageId>,
-}
-
-impl Settling {
-    /// Keeps what the answer of a request tells, until it is written.
-    pub(crate) fn keep(&self, request: RequestId, told: Told) {
-        let mut state = self.state();
-        state.unwritten.retain(|(id, _)| *id != request);
-        if state.unwritten.len() == UNWRITTEN_ANSWERS {
-            state.unwritten.pop_front();
-        }
-        state.unwritten.push_back((request, told));
-    }
-
-    /// The answer of a request is about to be written: what it tells, if that is to be settled.
-    pub(crate) fn leaves(&self, request: &RequestId) -> Option<Told> {
-        let mut state = self.state();
-        let at = state.unwritten.iter().position(|(id, _)| id == request)?;
-        let (_, told) = state.unwritten.remove(at)?;
-        state.on_the_way.extend(&told.messages);
-        Some(told)
-    }
-
-    /// Its marks are stored, or will not be.
-    pub(crate) fn arrived(&self, told: &Told) {
-        let mut state = self.state();
-        for message in &told.messages {
-            // Two answers may have told the same message; each has its own entry.
-            let at = state.on_the_way.iter().position(|id| id == message);
-            at.map(|at| state.on_the_way.swap_remove(at));
+impl Settler {
+    pub(crate) fn new(client: AgentClient) -> Self {
+        Self {
+            client,
+            on_the_way: Arc::default(),
         }
     }
 
-    /// Forgets the answer of a request that was cancelled.
-    pub(crate) fn forget(&self, request: &RequestId) {
-        self.state().unwritten.retain(|(id, _)| id != request);
+    /// An answer that tells this is about to be written.
+    pub(crate) fn leaves(&self, told: &Told) {
+        self.on_the_way.add(&told.messages);
+    }
+
+    /// It was written, or it was not.
+    pub(crate) async fn settle(&self, told: Told, is_written: bool) {
+        if is_written {
+            for message in &told.marks {
+                if let Err(error) = self.client.mark_read_at(*message, ReadDoor::Mcp).await {
+                    // It stays unread, and is told again.
+                    tracing::warn!(message.id = %message, %error, "a message that was told could not be marked as read");
+                }
+            }
+        }
+        self.on_the_way.remove(&told.messages);
     }
 
     /// The messages that are being marked. To be asked before the inbox is: what is gone from here by then is gone
     /// from the inbox, too.
     pub(crate) fn on_the_way(&self) -> HashSet<MessageId> {
-        self.state().on_the_way.iter().copied().collect()
+        self.on_the_way.all()
+    }
+}
+
+/// Messages that are being marked.
+#[derive(Default)]
+struct OnTheWay(Mutex<Vec<MessageId>>);
+
+impl OnTheWay {
+    fn add(&self, messages: &[MessageId]) {
+        self.messages().extend(messages);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remove(&self, messages: &[MessageId]) {
+        let mut left = self.messages();
+        for message in messages {
+            // Two answers may have told the same message; each has its own entry.
+            let at = left.iter().position(|id| id == message);
+            at.map(|at| left.swap_remove(at));
+        }
+    }
+
+    fn all(&self) -> HashSet<MessageId> {
+        self.messages().iter().copied().collect()
+    }
+
+    fn messages(&self) -> MutexGuard<'_, Vec<MessageId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answers that were made and not written yet, by their requests.
+#[derive(Default)]
+pub(crate) struct Unwritten(Mutex<VecDeque<(RequestId, Told)>>);
+
+impl Unwritten {
+    /// Keeps what the answer of a request tells, until it is written.
+    pub(crate) fn keep(&self, request: RequestId, told: Told) {
+        let mut answers = self.answers();
+        answers.retain(|(id, _)| *id != request);
+        if answers.len() == UNWRITTEN_ANSWERS {
+            answers.pop_front();
+        }
+        answers.push_back((request, told));
+    }
+
+    /// What the answer of a request tells, if that is to be settled.
+    pub(crate) fn take(&self, request: &RequestId) -> Option<Told> {
+        let mut answers = self.answers();
+        let at = answers.iter().position(|(id, _)| id == request)?;
+        answers.remove(at).map(|(_, told)| told)
+    }
+
+    /// Forgets the answer of a request that was cancelled.
+    pub(crate) fn forget(&self, request: &RequestId) {
+        self.answers().retain(|(id, _)| id != request);
+    }
+
+    fn answers(&self) -> MutexGuard<'_, VecDeque<(RequestId, Told)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,50 +152,37 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_left_out_until_it_arrived() {
-        let settling = Settling::default();
-        let request = RequestId::Number(1);
-        settling.keep(request.clone(), told(&[1, 2]));
-        assert!(settling.on_the_way().is_empty(), "nothing was written");
-        let leaving = settling.leaves(&request).unwrap();
-        assert_eq!(leaving, told(&[1, 2]));
-        assert_eq!(
-            settling.on_the_way(),
-            HashSet::from([message(1), message(2)])
-        );
-        assert_eq!(settling.leaves(&request), None, "it leaves once");
-        settling.arrived(&leaving);
-        assert!(settling.on_the_way().is_empty());
+    fn a_message_in_two_answers_is_on_the_way_until_both_arrived() {
+        let on_the_way = OnTheWay::default();
+        let (one, two) = (told(&[1, 7]).messages, told(&[7]).messages);
+        on_the_way.add(&one);
+        on_the_way.add(&two);
+        on_the_way.remove(&one);
+        assert_eq!(on_the_way.all(), HashSet::from([message(7)]));
+        on_the_way.remove(&two);
+        assert!(on_the_way.all().is_empty());
     }
 
     #[test]
-    fn a_message_in_two_answers_is_on_the_way_until_both_arrived() {
-        let settling = Settling::default();
-        let leave = |id| {
-            settling.keep(RequestId::Number(id), told(&[7]));
-            settling.leaves(&RequestId::Number(id)).unwrap()
-        };
-        let (one, other) = (leave(1), leave(2));
-        settling.arrived(&one);
-        assert_eq!(settling.on_the_way(), HashSet::from([message(7)]));
-        settling.arrived(&other);
-        assert!(settling.on_the_way().is_empty());
+    fn an_answer_is_taken_once() {
+        let unwritten = Unwritten::default();
+        let request = RequestId::Number(1);
+        unwritten.keep(request.clone(), told(&[1, 2]));
+        assert_eq!(unwritten.take(&request), Some(told(&[1, 2])));
+        assert_eq!(unwritten.take(&request), None);
     }
 
     #[test]
     fn cancelled_answers_settle_nothing_and_take_no_room() {
-        let settling = Settling::default();
-        settling.keep(RequestId::Number(-1), told(&[1]));
-        settling.forget(&RequestId::Number(-1));
-        assert_eq!(settling.leaves(&RequestId::Number(-1)), None);
+        let unwritten = Unwritten::default();
+        unwritten.keep(RequestId::Number(-1), told(&[1]));
+        unwritten.forget(&RequestId::Number(-1));
+        assert_eq!(unwritten.take(&RequestId::Number(-1)), None);
         for id in 0..=UNWRITTEN_ANSWERS as i64 {
-            settling.keep(RequestId::Number(id), told(&[1]));
+            unwritten.keep(RequestId::Number(id), told(&[1]));
         }
-        assert_eq!(
-            settling.leaves(&RequestId::Number(0)),
-            None,
-            "the oldest went"
-        );
-        assert!(settling.leaves(&RequestId::Number(1)).is_some());
+        let oldest = unwritten.take(&RequestId::Number(0));
+        assert_eq!(oldest, None, "the oldest went");
+        assert!(unwritten.take(&RequestId::Number(1)).is_some());
     }
 }

@@ -32,11 +32,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Witness<T> {
             _ => None,
         };
         let writing = self.transport.send(item);
-        let server = self.server.clone();
         async move {
             let written = writing.await;
-            if let Some(told) = told {
-                server.settle(told, written.is_ok()).await;
+            if let Some((told, settler)) = told {
+                settler.settle(told, written.is_ok()).await;
             }
             written
         }

@@ -82,6 +82,12 @@ pub const ACTION_CALLS_PER_HANDLER: usize = 64;
 pub const ACTION_TIMEOUT_MS: u64 = 5 * 60 * 1000;
 /// How long a call may take at most.
 pub const ACTION_TIMEOUT_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+/// Most MCP sessions over HTTP.
+pub const MCP_SESSIONS: usize = 1_000;
+/// Most MCP sessions over HTTP of one agent; a new one takes the place of the one that rested longest.
+pub const MCP_SESSIONS_PER_AGENT: usize = 32;
+/// How long an MCP session over HTTP may rest before it ends; one whose client listens does not rest.
+pub const MCP_SESSION_IDLE_MS: u64 = 30 * 60 * 1000;
 /// The most filters that one selector may hold, counting each nested one.
 pub const FILTER_NODES: usize = 64;
 /// Most events of one batch.

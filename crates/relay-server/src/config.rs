@@ -5,6 +5,8 @@ use std::time::Duration;
 use relay_outbound::Outbound;
 use relay_protocol::limits::{HELLO_TIMEOUT_MS, SILENCE_MS};
 
+use crate::mcp::Mcp;
+
 /// How a server behaves. [`Config::default`] is what `relay serve` runs with.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -41,6 +43,8 @@ pub struct Config {
     pub collect_garbage_every: Duration,
     /// How the server calls others, such as sessions with webhooks. Default: the internet alone.
     pub outbound: Outbound,
+    /// Who serves `/mcp`. Default: nobody.
+    pub mcp: Mcp,
 }
 
 impl Default for Config {
@@ -67,6 +71,7 @@ impl Default for Config {
             recheck_every: Duration::from_secs(30),
             collect_garbage_every: Duration::from_secs(3_600),
             outbound: Outbound::default(),
+            mcp: Mcp::default(),
         }
     }
 }

@@ -35,6 +35,7 @@ use crate::refusal::Refusal;
 use crate::routes;
 use crate::table::{Matched, Peer};
 use crate::webhook;
+use crate::written;
 
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -191,6 +192,7 @@ impl Server {
     async fn drain(&self, patience: Duration) {
         let app = &self.app;
         app.stopping().cancel();
+        app.config().mcp.stop().await;
         app.tasks().close();
         if tokio::time::timeout(patience, app.tasks().wait())
             .await
@@ -250,8 +252,10 @@ impl Connection {
         let app = self.app.clone();
         let _open = app.metrics().connection();
         let this = Arc::new(self);
-        let service = service_fn(move |request: Request<Incoming>| {
+        let (stream, written) = written::watch(stream);
+        let service = service_fn(move |mut request: Request<Incoming>| {
             let this = this.clone();
+            request.extensions_mut().insert(written.clone());
             async move { Ok::<_, Infallible>(this.answer(request.map(Body::new)).await) }
         });
         let serving = http1::Builder::new()

@@ -104,6 +104,7 @@ impl Route {
 
     /// A route that decides by itself who may call it.
     pub(crate) fn special<F, Fut>(
+        method: Method,
         path: &'static str,
         summary: &'static str,
         kinds: &'static [TokenKind],
@@ -115,7 +116,7 @@ impl Route {
         Fut: Future<Output = Response<Body>> + Send + 'static,
     {
         Self {
-            method: Method::GET,
+            method,
             path,
             summary,
             kinds,

@@ -10,6 +10,7 @@ mod failure;
 mod hints;
 mod literal;
 mod logging;
+mod mcp_door;
 mod memory;
 mod moment;
 mod output;

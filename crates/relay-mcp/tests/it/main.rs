@@ -1,4 +1,4 @@
-//! The MCP server against a real Relay server, with the official client over a pipe in memory.
+//! The MCP server against a real Relay server: with the official client over a pipe in memory, and byte by byte over HTTP.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,8 +7,12 @@
 
 mod actions;
 mod client;
+mod http;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
+#[path = "../../../relay/src/mcp_door.rs"]
+#[allow(dead_code, reason = "tests choose their own limits")]
+mod mcp_door;
 mod messages;
 mod resources;
 mod sessions;

@@ -10,11 +10,10 @@ use relay_core::Upload;
 use relay_core::store::AttachmentContent;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    AddReaction, AttachmentStored, DeliverySummary, EditMessage, MessageSent, MessageView,
-    Reaction, ReplyMessage, SendMessage,
+    AddReaction, AttachmentStored, DeliverySummary, EditMessage, MarkRead, MessageSent,
+    MessageView, Reaction, ReadDoor, ReplyMessage, SendMessage,
 };
 use relay_protocol::ids::{AttachmentId, MessageId};
-use relay_protocol::link::NoOptions;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::negotiation::check_send;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -174,9 +173,12 @@ async fn unreact(
 
 async fn read(
     by: Access<Agent>,
-    call: Call<(MessageId,), (), OptionalJson<NoOptions>>,
+    call: Call<(MessageId,), (), OptionalJson<MarkRead>>,
 ) -> Result<Nothing, Refusal> {
-    by.engine().mark_read(by.caller(), call.path.0).await?;
+    let OptionalJson(MarkRead { door }) = call.body;
+    let door = door.unwrap_or(ReadDoor::Inbox);
+    let read = by.engine().mark_read_at(by.caller(), call.path.0, door);
+    read.await?;
     Ok(Nothing)
 }
 

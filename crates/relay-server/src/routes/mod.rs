@@ -11,7 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod reading;
 pub(crate) mod service;
 pub(crate) mod sessions;
-mod through;
+pub(crate) mod through;
 pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::access::App;
+use crate::mcp;
 use crate::openapi;
 use crate::refusal::Refusal;
 use crate::socket;
@@ -46,6 +47,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(events::routes());
     routes.extend(audit::routes());
     routes.push(socket::route());
+    routes.extend(mcp::routes());
     routes.extend(service::routes());
     routes
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use relay_protocol::api::service::{Health, ServiceStatus};
 use relay_protocol::socket::PROTOCOL;
@@ -17,6 +17,7 @@ use crate::table::{Described, Route, peer};
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::special(
+            Method::GET,
             "/health",
             "Whether the process runs.",
             &[],
@@ -24,6 +25,7 @@ pub(crate) fn routes() -> Vec<Route> {
             health,
         ),
         Route::special(
+            Method::GET,
             "/ready",
             "Whether requests can be served; 503 if not.",
             &[],
@@ -31,6 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
             ready,
         ),
         Route::special(
+            Method::GET,
             "/metrics",
             "Numbers for Prometheus; off loopback only with a credential.",
             &[],
@@ -38,6 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
             metrics,
         ),
         Route::special(
+            Method::GET,
             "/openapi.json",
             "This description.",
             &[],

@@ -6,6 +6,7 @@ use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::ids::SessionId;
 use relay_protocol::negotiation::CapabilityMismatch;
 use relay_protocol::problem::Problem;
+use relay_protocol::session::SessionSummary;
 
 use crate::access::{Access, Participant};
 use crate::refusal::Refusal;
@@ -22,13 +23,23 @@ pub(super) async fn check_through(
     headers: &HeaderMap,
     check: Check,
 ) -> Result<(), Refusal> {
-    let Some(session) = headers.get(RELAY_SESSION) else {
+    let Some(session) = through(by, headers).await? else {
         return Ok(());
+    };
+    check(&session.capabilities).map_err(|mismatch| Problem::from(mismatch).into())
+}
+
+/// The session that a call is made through, if it is made through one.
+pub(crate) async fn through<K>(
+    by: &Access<K>,
+    headers: &HeaderMap,
+) -> Result<Option<SessionSummary>, Refusal> {
+    let Some(session) = headers.get(RELAY_SESSION) else {
+        return Ok(None);
     };
     let text = session.to_str().unwrap_or_default();
     let id: SessionId = text
         .parse()
         .map_err(|_| Refusal::invalid("Relay-Session", "a UUID", text))?;
-    let session = by.engine().session(by.caller(), id).await?;
-    check(&session.capabilities).map_err(|mismatch| Problem::from(mismatch).into())
+    Ok(Some(by.engine().session(by.caller(), id).await?))
 }

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use futures_util::StreamExt as _;
 use relay_protocol::ids::ConnectionId;
 use relay_protocol::limits::{
@@ -48,7 +48,14 @@ const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 pub(crate) fn route() -> Route {
     let summary = "The live door: a WebSocket for listeners and sessions.";
-    Route::special("/v1/ws", summary, MayRead::KINDS, describe, upgrade)
+    Route::special(
+        Method::GET,
+        "/v1/ws",
+        summary,
+        MayRead::KINDS,
+        describe,
+        upgrade,
+    )
 }
 
 fn describe(_: &mut SchemaGenerator) -> Described {

@@ -1,13 +1,31 @@
 //! Every route × every credential: none, one that is not valid, each kind, each kind of another workspace.
 
+use axum::http::Response;
+use futures_util::future::BoxFuture;
 use relay_protocol::event::TokenKind;
-use relay_server::{Config, Rate, RouteInfo, route_list};
+use relay_server::{
+    Body, Config, Mcp, McpAnswer, McpService, McpVisit, Rate, RouteInfo, route_list,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, Raw, Socket, World, attach};
 
 /// A word that is only in the first workspace.
 const SECRET: &str = "xyzzyplugh";
+
+/// Says what was said over MCP.
+struct Echo;
+
+impl McpService for Echo {
+    fn answer(&self, visit: McpVisit) -> BoxFuture<'static, McpAnswer> {
+        let body = visit.request.into_body();
+        Box::pin(async move { Ok(Response::new(Body::from(body))) })
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
 
 /// A workspace with one of everything, and everybody who may ask.
 pub(crate) struct Everything {
@@ -32,6 +50,7 @@ impl Everything {
         };
         let config = Config {
             failed_authentications: many,
+            mcp: Mcp::by(Echo),
             ..Config::default()
         };
         let world = World::start_with(config).await;
@@ -181,6 +200,7 @@ impl Everything {
             ("POST", "/v1/invocations/{id}/fail") => {
                 (self.invocation.clone(), json!({ "error": "no" }))
             }
+            ("POST", "/mcp") => (none, json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
             ("POST", "/v1/invocations/{id}/complete") => (self.invocation.clone(), json!({})),
             ("GET", "/v1/invocations/{id}") => (self.invocation.clone(), none),
             ("GET", "/v1/deliveries/{id}") => (self.delivery.clone(), none),

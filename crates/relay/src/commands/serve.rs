@@ -23,7 +23,7 @@ use crate::data::DataDirectory;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::platform::StopSignal;
-use crate::{logging, memory, platform};
+use crate::{logging, mcp_door, memory, platform};
 
 /// The name of the workspace that a new data directory begins with.
 const FIRST_WORKSPACE: &str = "default";
@@ -126,7 +126,12 @@ async fn serve(
     };
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
     announce(data, &credentials);
-    let serving = relay_server::serve(listener, engine, server_config(settings), stop.come());
+    let (door, doorway) = relay_server::local();
+    let config = Config {
+        mcp: mcp_door::mcp(door),
+        ..server_config(settings)
+    };
+    let serving = relay_server::serve((listener, doorway), engine, config, stop.come());
     tokio::select! {
         served = serving => Ok(served?),
         never = memory::give_back() => match never {},
