@@ -11,13 +11,15 @@ mod leaving;
 mod sessions;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::{MCP_SESSION_IDLE_MS, MCP_SESSIONS, MCP_SESSIONS_PER_AGENT};
 use relay_protocol::problem::{ErrorCode, Problem};
@@ -33,6 +35,9 @@ pub use self::leaving::{AnswerBody, Flushed};
 use self::sessions::{Door, Owner, Sessions};
 use crate::server::McpServer;
 use crate::settling::Settler;
+
+/// What the library answers with.
+type LibraryBody = BoxBody<Bytes, Infallible>;
 
 /// The header that names a session.
 const MCP_SESSION: &str = "mcp-session-id";
@@ -164,6 +169,7 @@ impl McpHttp {
         let service = inner.service(door, settler, owner.session);
         // The library is large and generic; boxed, it is one small future to others.
         let response = Box::pin(service.handle(request.map(Full::new))).await;
+        let response = in_our_words(response).await?;
         let leaving = Leaving {
             outgoing,
             flushed,
@@ -252,6 +258,32 @@ fn problem(error: relay_sdk::Error) -> Problem {
         Some(problem) => problem.clone(),
         None => Problem::new(ErrorCode::Overloaded, error.to_string()),
     }
+}
+
+/// What the library refuses in plain words becomes a problem, as everywhere. What it says in the protocol stays as it is.
+async fn in_our_words(response: Response<LibraryBody>) -> Result<Response<LibraryBody>, Problem> {
+    let status = response.status();
+    if leaving::is_json(&response) || !(status.is_client_error() || status.is_server_error()) {
+        return Ok(response);
+    }
+    let code = match status.as_u16() {
+        404 => ErrorCode::NotFound,
+        405 => ErrorCode::MethodNotAllowed,
+        413 => ErrorCode::BodyTooLarge,
+        500.. => ErrorCode::Internal,
+        _ => ErrorCode::InvalidRequest,
+    };
+    let Ok(said) = response.into_body().collect().await;
+    let detail = String::from_utf8_lossy(&said.to_bytes()).into_owned();
+    // The media type was looked at before: by that the library means a body that is no message.
+    let status = match status.as_u16() {
+        415 => 400,
+        status => status,
+    };
+    Err(Problem {
+        status,
+        ..Problem::new(code, detail)
+    })
 }
 
 /// Whether a request is one that opens a session. What can't be read is left to the library, which says so.

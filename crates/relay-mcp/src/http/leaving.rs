@@ -91,14 +91,17 @@ pub(super) fn watched(
     response: Response<BoxBody<Bytes, Infallible>>,
     leaving: Leaving,
 ) -> Response<AnswerBody> {
-    let media_type = response.headers().get(CONTENT_TYPE);
-    let is_json = media_type.is_some_and(|it| it.as_bytes().starts_with(b"application/json"));
-    let is_whole = is_json && response.status() == StatusCode::OK;
+    let is_whole = is_json(&response) && response.status() == StatusCode::OK;
     response.map(|body| AnswerBody {
         body,
         is_whole,
         leaving: Some(leaving),
     })
+}
+
+pub(super) fn is_json<B>(response: &Response<B>) -> bool {
+    let media_type = response.headers().get(CONTENT_TYPE);
+    media_type.is_some_and(|it| it.as_bytes().starts_with(b"application/json"))
 }
 
 impl Body for AnswerBody {

@@ -344,6 +344,9 @@ async fn only_agents_come_in_and_each_has_its_own_sessions() {
         .push(("origin", "https://evil.example".to_owned()));
     let (status, why) = problem(page.post(&initialize()).await).await;
     assert_eq!((status, &why["code"]), (403, &json!("foreign_origin")));
+    // What makes no sense to the library is refused in the same form.
+    let (status, why) = problem(client.post(&json!("x")).await).await;
+    assert_eq!((status, &why["code"]), (400, &json!("invalid_request")));
     let large = json!({ "jsonrpc": "2.0", "x": "x".repeat(1024 * 1024) });
     let (status, _) = problem(client.post(&large).await).await;
     assert_eq!(status, 413);

@@ -18,8 +18,16 @@ struct Echo;
 
 impl McpService for Echo {
     fn answer(&self, visit: McpVisit) -> BoxFuture<'static, McpAnswer> {
-        let body = visit.request.into_body();
-        Box::pin(async move { Ok(Response::new(Body::from(body))) })
+        let (status, media_type) = match visit.request.method().as_str() {
+            "POST" => (200, "application/json"),
+            "GET" => (200, "text/event-stream"),
+            _ => (202, "none"),
+        };
+        let response = Response::builder()
+            .status(status)
+            .header("content-type", media_type);
+        let body = Body::from(visit.request.into_body());
+        Box::pin(async move { Ok(response.body(body).unwrap()) })
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {

@@ -104,7 +104,9 @@ fn ends(route: &RouteInfo) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_bodies() {
-    for route in route_list().iter().filter(|route| ends(route)) {
+    // What is said in MCP is not for the server to judge.
+    let judged = |route: &&RouteInfo| ends(route) && route.path != "/mcp";
+    for route in route_list().iter().filter(judged) {
         let everything = Everything::make().await;
         let example = everything.example(route);
         let Ok(body) = serde_json::from_slice::<Value>(&example.body) else {

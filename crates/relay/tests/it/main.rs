@@ -13,6 +13,7 @@ mod depth;
 mod hostile;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
+mod mcp_clients;
 mod readme;
 mod serve;
 mod support;
