@@ -46,7 +46,7 @@ pub(crate) enum ActionCommand {
         #[arg(value_parser = literal::id::<InvocationId>)]
         invocation: InvocationId,
     },
-    /// Watch calls of all actions, or of one
+    /// Watch all actions, or one: how they come, are called, and go
     #[command(after_help = "Examples:\n  relay action watch\n  relay action watch classify --json")]
     Watch(WatchArguments),
     /// Take an action back; its open calls fail

@@ -8,7 +8,14 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use relay_sdk::{AgentClient, Handling};
+
 use crate::support::{Setup, finish, masked, search_path, soon};
+
+/// The example that the chapter starts, which is another package's.
+#[path = "../../../../examples/src/bin/action.rs"]
+#[allow(dead_code, reason = "only its `main` is not used")]
+mod action_example;
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -49,6 +56,8 @@ struct Reader {
     here: HashMap<String, String>,
     /// What goes on in other terminals.
     others: Vec<(Step, Child, Lines<BufReader<ChildStdout>>)>,
+    /// The action that an agent offers.
+    offered: Option<(AgentClient, Handling)>,
 }
 
 impl Reader {
@@ -61,6 +70,7 @@ impl Reader {
             setup,
             here,
             others: Vec::new(),
+            offered: None,
         }
     }
 
@@ -130,6 +140,11 @@ impl Reader {
             // The program under test is what that makes.
         } else if step.command == "relay up" {
             self.start_server(step).await;
+        } else if step
+            .command
+            .starts_with("cargo run -q -p relay-examples --bin action")
+        {
+            self.offer_action().await;
         } else if step.command.starts_with("python3") {
             let said = self.start(step, 1).await;
             assert_eq!(said, ["attached"]);
@@ -138,6 +153,16 @@ impl Reader {
             assert_eq!(done.code, 0, "{}: {done:?}", step.command);
             self.compare(&step, &format!("{}{}", done.out, done.err));
         }
+    }
+
+    /// What the example does that is started there.
+    async fn offer_action(&mut self) {
+        let token = finish(&mut self.shell("relay token show --as bob"))
+            .await
+            .out;
+        let url = &self.here["http://127.0.0.1:4000"];
+        let offered = action_example::offer(url, token.trim()).await;
+        self.offered = Some(offered.unwrap());
     }
 
     async fn start_server(&mut self, step: Step) {

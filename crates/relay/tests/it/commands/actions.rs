@@ -98,22 +98,23 @@ async fn what_goes_wrong_is_told_with_its_code() {
 }
 
 #[tokio::test]
-async fn calls_are_watched() {
+async fn what_happens_to_actions_is_watched() {
     let (desk, _handling) = desk_with_action().await;
     desk.ok(&["action", "invoke", "classify", "--as", "ada"])
         .await;
     let watched = desk
         .ok(&[
-            "action", "watch", "classify", "--since", "0", "--count", "2",
+            "action", "watch", "classify", "--since", "0", "--count", "3",
         ])
         .await;
     let lines: Vec<&str> = watched.lines().collect();
-    assert!(
-        lines[0].ends_with("action.invoked         classify by @ada"),
-        "{watched}"
-    );
-    assert!(
-        lines[1].ends_with("action.completed       classify by @ada"),
-        "{watched}"
-    );
+    let expected = [
+        "action.registered      classify of @bob",
+        "action.invoked         classify by @ada",
+        "action.completed       classify by @ada",
+    ];
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.ends_with(expected), "{watched}");
+    }
+    assert_eq!(lines.len(), expected.len());
 }
