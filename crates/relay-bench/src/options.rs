@@ -18,6 +18,8 @@ pub struct Options {
     pub sizes: Sizes,
     /// The server under test.
     pub server: ServerCommand,
+    /// An MCP server over standard input and output, which finds its server in `RELAY_URL` and `RELAY_TOKEN`.
+    pub mcp: ServerCommand,
     /// Redis; looked for on the search path when it is a bare name. Without it ratios are left out.
     pub redis: PathBuf,
     /// Where to keep data meanwhile. It should be on the disk that counts, not in memory.
@@ -51,6 +53,8 @@ pub struct Sizes {
     pub idle_sessions: usize,
     /// How long they are watched doing nothing.
     pub idle: Duration,
+    /// Actions that there are when tools are listed.
+    pub actions: usize,
     /// Messages in a small database.
     pub stored_small: usize,
     /// Messages in a large one.
@@ -75,6 +79,7 @@ impl Sizes {
             casts: 20,
             idle_sessions: 10_000,
             idle: Duration::from_secs(3),
+            actions: 1_000,
             stored_small: 10_000,
             stored_large: 1_000_000,
             stored_per_agent: 1_000,
@@ -143,6 +148,8 @@ parts! {
     Idle = "idle";
     /// A start after a crash.
     Recovery = "recovery";
+    /// Tool calls and lists over MCP.
+    Mcp = "mcp";
     /// A small and a large database.
     Growth = "growth";
 }

@@ -9,20 +9,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use relay_bench::{Options, Part, Progress, ServerCommand, Sizes, run};
+use relay_bench::{Options as BenchOptions, Part, Progress, ServerCommand, Sizes, run};
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
+use relay_mcp::McpServer;
+use relay_sdk::{Options, Relay};
 use relay_server::{Config, Rate};
 use serde_json::json;
 
+#[path = "../../relay/src/mcp_door.rs"]
+mod mcp_door;
+
 /// The first argument of the process that is the server.
 const SERVE: &str = "--be-the-server";
+/// The first argument of the process that speaks MCP.
+const SPEAK_MCP: &str = "--speak-mcp";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some(SERVE) => serve(arguments.collect()),
+        Some(SPEAK_MCP) => speak_mcp(),
         // What test runners ask before they run something.
         Some("--list") => println!("every_part_measures_something: test"),
         _ => every_part_measures_something(),
@@ -31,12 +39,16 @@ fn main() {
 
 fn every_part_measures_something() {
     let scratch = tempfile::tempdir().unwrap();
-    let options = Options {
+    let options = BenchOptions {
         parts: Part::ALL.to_vec(),
         sizes: tiny(),
         server: ServerCommand {
             program: std::env::current_exe().unwrap(),
             arguments: vec![SERVE.into()],
+        },
+        mcp: ServerCommand {
+            program: std::env::current_exe().unwrap(),
+            arguments: vec![SPEAK_MCP.into()],
         },
         redis: PathBuf::from("redis-server"),
         directory: scratch.path().to_owned(),
@@ -84,6 +96,7 @@ fn tiny() -> Sizes {
         casts: 2,
         idle_sessions: 20,
         idle: Duration::from_millis(50),
+        actions: 60,
         stored_small: 100,
         stored_large: 400,
         stored_per_agent: 50,
@@ -115,13 +128,27 @@ fn serve(arguments: Vec<String>) {
             per_second: 1_000_000,
             at_once: 1_000_000,
         };
+        let (door, doorway) = relay_server::local();
         let config = Config {
             per_token: unlimited,
+            mcp: mcp_door::mcp(door),
             ..Config::default()
         };
         let never = std::future::pending();
-        relay_server::serve(listener, engine, config, never)
+        relay_server::serve((listener, doorway), engine, config, never)
             .await
             .unwrap();
+    });
+}
+
+/// What `relay mcp` does.
+fn speak_mcp() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let variable = |name| std::env::var(name).unwrap();
+        let relay = Relay::with_options(&variable("RELAY_URL"), "", Options::default()).unwrap();
+        let client = relay.reconnect(&variable("RELAY_TOKEN")).await.unwrap();
+        let serving = McpServer::new(client).serve(tokio::io::stdin(), tokio::io::stdout());
+        serving.await.unwrap();
     });
 }

@@ -7,6 +7,7 @@ mod grown;
 mod growth;
 mod idle;
 mod latency;
+mod mcp;
 mod pipelined;
 mod recovery;
 mod search;
@@ -33,6 +34,7 @@ pub(crate) async fn run(bench: &Bench<'_>, part: Part) -> Result<Section> {
         Part::Broadcast => broadcast::run(bench).await,
         Part::Idle => idle::run(bench).await,
         Part::Recovery => recovery::run(bench).await,
+        Part::Mcp => mcp::run(bench).await,
         Part::Growth => growth::run(bench).await,
     }
 }

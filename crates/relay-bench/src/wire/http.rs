@@ -15,6 +15,10 @@ pub(crate) struct Http {
     incoming: Incoming,
     outgoing: Vec<u8>,
     token: String,
+    /// Further headers, as lines.
+    headers: String,
+    /// The head of the last answer.
+    last_head: String,
 }
 
 /// What a request was answered.
@@ -32,7 +36,19 @@ impl Http {
             incoming: Incoming::default(),
             outgoing: Vec::new(),
             token: token.to_owned(),
+            headers: String::new(),
+            last_head: String::new(),
         })
+    }
+
+    /// Sends one more header from now on.
+    pub(crate) fn add_header(&mut self, name: &str, value: &str) {
+        self.headers.push_str(&format!("{name}: {value}\r\n"));
+    }
+
+    /// A header of the last answer.
+    pub(crate) fn header_of_last(&self, name: &str) -> Option<String> {
+        header(self.last_head.split("\r\n"), name).map(str::to_owned)
     }
 
     /// Asks, and waits for the whole answer.
@@ -42,8 +58,9 @@ impl Http {
         write!(
             self.outgoing,
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+             {}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             self.token,
+            self.headers,
             body.len()
         )?;
         self.stream.write_all(&self.outgoing).await?;
@@ -53,15 +70,36 @@ impl Http {
             }
             self.incoming.read(&mut self.stream).await?;
         };
-        let whole = head.bytes + head.content_length;
+        if !self.headers.is_empty() {
+            let head = &self.incoming.waiting()[..head.bytes];
+            self.last_head = String::from_utf8_lossy(head).into_owned();
+        }
+        let length = match head.length {
+            Length::Known(length) => length,
+            Length::Chunked => self.chunked(head.bytes).await?,
+        };
+        let whole = head.bytes + length;
         while self.incoming.waiting().len() < whole {
             self.incoming.read(&mut self.stream).await?;
         }
         self.incoming.take(whole);
         Ok(Answer {
             status: head.status,
-            body: self.incoming.last(head.content_length),
+            body: self.incoming.last(length),
         })
+    }
+
+    /// Waits for the last chunk of a body; how long the body is, with what stands between the chunks.
+    async fn chunked(&mut self, head: usize) -> Result<usize> {
+        let mut seen = head;
+        loop {
+            let waiting = self.incoming.waiting();
+            if let Some(end) = memchr::memmem::find(&waiting[seen..], LAST_CHUNK) {
+                return Ok(seen + end + LAST_CHUNK.len() - head);
+            }
+            seen = waiting.len().saturating_sub(LAST_CHUNK.len()).max(head);
+            self.incoming.read(&mut self.stream).await?;
+        }
     }
 
     /// Asks for something that has to be done, and reads the answer as JSON.
@@ -82,12 +120,30 @@ impl Http {
     }
 }
 
+/// How a body in chunks ends.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+
 /// What the head of an answer says.
 #[derive(Debug, PartialEq)]
 struct Head {
     bytes: usize,
     status: u16,
-    content_length: usize,
+    length: Length,
+}
+
+/// How long a body is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    Known(usize),
+    Chunked,
+}
+
+/// A header among lines.
+fn header<'a>(mut lines: impl Iterator<Item = &'a str>, wanted: &str) -> Option<&'a str> {
+    lines.find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+    })
 }
 
 impl Head {
@@ -100,15 +156,15 @@ impl Head {
         let mut lines = text.split("\r\n");
         let status = lines.next().unwrap_or_default().split(' ').nth(1);
         let status = status.and_then(|status| status.parse().ok());
-        let length = lines.find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            let is_length = name.eq_ignore_ascii_case("content-length");
-            is_length.then(|| value.trim().parse().ok()).flatten()
-        });
+        let length = header(lines.clone(), "content-length").and_then(|it| it.parse().ok());
+        let length = match header(lines, "transfer-encoding") {
+            Some("chunked") => Length::Chunked,
+            _ => Length::Known(length.unwrap_or(0)),
+        };
         Ok(Some(Self {
             bytes: end + 4,
             status: status.context("an answer without a status")?,
-            content_length: length.unwrap_or(0),
+            length,
         }))
     }
 }
@@ -127,11 +183,13 @@ mod tests {
         let expected = Head {
             bytes: answer.len() - 1,
             status: 201,
-            content_length: 12,
+            length: Length::Known(12),
         };
         assert_eq!(head, expected);
         let empty = Head::read(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-        assert_eq!(empty.unwrap().content_length, 0);
+        assert_eq!(empty.unwrap().length, Length::Known(0));
+        let chunked = Head::read(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+        assert_eq!(chunked.unwrap().unwrap().length, Length::Chunked);
         assert!(Head::read(b"hello\r\n\r\n").is_err());
     }
 }

@@ -24,7 +24,7 @@ the same rounds. Comparisons with Redis are left out where there is no redis-ser
 /// What `relay bench` can be told.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// The parts to measure: send, search, pipelined, settled, silent, latency, fanout, broadcast, idle, recovery, growth
+    /// The parts to measure: send, search, pipelined, settled, silent, latency, fanout, broadcast, idle, recovery, mcp, growth
     /// [default: all]
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
@@ -101,8 +101,12 @@ impl BenchArguments {
             parts,
             sizes,
             server: ServerCommand {
-                program,
+                program: program.clone(),
                 arguments: vec!["serve".into()],
+            },
+            mcp: ServerCommand {
+                program,
+                arguments: vec!["mcp".into()],
             },
             redis: self.redis.clone(),
             directory: self.directory.clone().unwrap_or_else(std::env::temp_dir),
