@@ -141,11 +141,11 @@ impl McpHttp {
         mut request: Request<Bytes>,
         visitor: Visitor,
         flushed: Flushed,
-    ) -> Result<Response<AnswerBody>, Problem> {
+    ) -> Result<Response<AnswerBody>, Box<Problem>> {
         let inner = &self.inner;
         if inner.stopping.is_cancelled() {
             let detail = "the server is about to stop";
-            return Err(Problem::new(ErrorCode::Overloaded, detail));
+            return Err(Box::new(Problem::new(ErrorCode::Overloaded, detail)));
         }
         let settler = inner.settler(&visitor.token).await?;
         let owner = Arc::new(Owner {
@@ -208,7 +208,7 @@ impl Inner {
     }
 
     /// A session belongs to whoever opened it; of those of others nothing is told.
-    fn check_session(&self, request: &Request<Bytes>, owner: &Owner) -> Result<(), Problem> {
+    fn check_session(&self, request: &Request<Bytes>, owner: &Owner) -> Result<(), Box<Problem>> {
         let Some(named) = request.headers().get(MCP_SESSION) else {
             return Ok(());
         };
@@ -218,11 +218,11 @@ impl Inner {
         }
         let detail =
             "there is no such MCP session, or not any more; begin a new one with `initialize`";
-        Err(Problem::new(ErrorCode::NotFound, detail))
+        Err(Box::new(Problem::new(ErrorCode::NotFound, detail)))
     }
 
     /// Who acts for the holder of a token.
-    async fn settler(&self, token: &str) -> Result<Settler, Problem> {
+    async fn settler(&self, token: &str) -> Result<Settler, Box<Problem>> {
         if let Some(known) = self.known().get_mut(token) {
             known.used = Instant::now();
             return Ok(known.settler.clone());
@@ -253,15 +253,17 @@ impl Inner {
 }
 
 /// What the server says to those it can't serve.
-fn problem(error: relay_sdk::Error) -> Problem {
-    match error.problem() {
+fn problem(error: relay_sdk::Error) -> Box<Problem> {
+    Box::new(match error.problem() {
         Some(problem) => problem.clone(),
         None => Problem::new(ErrorCode::Overloaded, error.to_string()),
-    }
+    })
 }
 
 /// What the library refuses in plain words becomes a problem, as everywhere. What it says in the protocol stays as it is.
-async fn in_our_words(response: Response<LibraryBody>) -> Result<Response<LibraryBody>, Problem> {
+async fn in_our_words(
+    response: Response<LibraryBody>,
+) -> Result<Response<LibraryBody>, Box<Problem>> {
     let status = response.status();
     if leaving::is_json(&response) || !(status.is_client_error() || status.is_server_error()) {
         return Ok(response);
@@ -280,10 +282,10 @@ async fn in_our_words(response: Response<LibraryBody>) -> Result<Response<Librar
         415 => 400,
         status => status,
     };
-    Err(Problem {
+    Err(Box::new(Problem {
         status,
         ..Problem::new(code, detail)
-    })
+    }))
 }
 
 /// Whether a request is one that opens a session. What can't be read is left to the library, which says so.

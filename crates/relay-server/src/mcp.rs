@@ -38,7 +38,7 @@ pub trait McpService: Send + Sync + 'static {
 }
 
 /// What is answered, or why nothing is.
-pub type McpAnswer = Result<Response<Body>, Problem>;
+pub type McpAnswer = Result<Response<Body>, Box<Problem>>;
 
 /// A request of an agent.
 #[derive(Debug)]

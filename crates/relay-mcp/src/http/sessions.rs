@@ -106,7 +106,10 @@ impl Sessions {
     }
 
     /// A place for a new session.
-    pub(super) async fn reserve(self: &Arc<Self>, owner: &Owner) -> Result<Reservation, Problem> {
+    pub(super) async fn reserve(
+        self: &Arc<Self>,
+        owner: &Owner,
+    ) -> Result<Reservation, Box<Problem>> {
         let (reservation, closed) = self.take_place(owner.agent)?;
         if let Some(closed) = closed {
             self.close(&closed).await;
@@ -117,7 +120,7 @@ impl Sessions {
     fn take_place(
         self: &Arc<Self>,
         agent: AgentId,
-    ) -> Result<(Reservation, Option<SessionId>), Problem> {
+    ) -> Result<(Reservation, Option<SessionId>), Box<Problem>> {
         let HttpLimits {
             sessions,
             per_agent,
@@ -186,8 +189,8 @@ impl Sessions {
     }
 }
 
-fn too_many(detail: String) -> Problem {
-    Problem::new(ErrorCode::Overloaded, detail)
+fn too_many(detail: String) -> Box<Problem> {
+    Box::new(Problem::new(ErrorCode::Overloaded, detail))
 }
 
 /// A place that is kept until its session is open, or will not be.
