@@ -15,7 +15,7 @@ use crate::environment::Random;
 use crate::error::{Error, Result};
 use crate::observers;
 use crate::store::chain::Hash;
-use crate::store::{AgentRow, Credential, NewToken, Viewer, WorkspaceRow};
+use crate::store::{AgentRow, Credential, InboundRow, NewToken, Viewer, WorkspaceRow};
 
 /// Random bytes of a credential.
 const TOKEN_BYTES: usize = 32;
@@ -30,6 +30,7 @@ enum Who {
     Workspace(Arc<WorkspaceRow>),
     Agent(Arc<WorkspaceRow>, Arc<AgentRow>),
     Observer(Arc<WorkspaceRow>, Arc<ObserverScope>),
+    Webhook(Arc<WorkspaceRow>, Arc<InboundRow>),
 }
 
 impl Caller {
@@ -65,6 +66,10 @@ impl Caller {
                 let scope = credential.scope.ok_or(Error::Unauthorized)?;
                 Ok(Self(Who::Observer(workspace, scope)))
             }
+            (TokenKind::Webhook, Some(workspace), _) => {
+                let inbound = credential.inbound.ok_or(Error::Unauthorized)?;
+                Ok(Self(Who::Webhook(workspace, inbound)))
+            }
             _ => Err(Error::Unauthorized),
         }
     }
@@ -77,6 +82,7 @@ impl Caller {
             Who::Workspace(_) => TokenKind::Workspace,
             Who::Agent(..) => TokenKind::Agent,
             Who::Observer(..) => TokenKind::Observer,
+            Who::Webhook(..) => TokenKind::Webhook,
         }
     }
 
@@ -84,7 +90,7 @@ impl Caller {
     pub fn workspace(&self) -> Result<&Arc<WorkspaceRow>> {
         match &self.0 {
             Who::Workspace(workspace) | Who::Agent(workspace, _) => Ok(workspace),
-            Who::Admin | Who::Observer(..) => Err(Error::Forbidden {
+            Who::Admin | Who::Observer(..) | Who::Webhook(..) => Err(Error::Forbidden {
                 needs: "a workspace key or an agent token",
             }),
         }
@@ -96,6 +102,16 @@ impl Caller {
             Who::Agent(_, agent) => Ok(agent),
             _ => Err(Error::Forbidden {
                 needs: "an agent token",
+            }),
+        }
+    }
+
+    /// Where its messages go, for a webhook.
+    pub(crate) fn inbound(&self) -> Result<(&Arc<WorkspaceRow>, &Arc<InboundRow>)> {
+        match &self.0 {
+            Who::Webhook(workspace, inbound) => Ok((workspace, inbound)),
+            _ => Err(Error::Forbidden {
+                needs: "the token of an inbound webhook",
             }),
         }
     }
@@ -209,6 +225,7 @@ const fn prefix(kind: TokenKind) -> &'static str {
         TokenKind::Workspace => "rk_",
         TokenKind::Agent => "at_",
         TokenKind::Observer => "ot_",
+        TokenKind::Webhook => "wh_",
     }
 }
 

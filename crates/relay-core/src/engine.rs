@@ -1,7 +1,8 @@
 //! The engine: checks a request, then makes one store call.
 //!
 //! The operations are in files by what users call them: `workspaces`, `agents`, `channels`, `messages`,
-//! `reading`, `attachments`, `sessions`, `deliveries`, `actions`, `ingest`, `events`, `audit`.
+//! `reading`, `attachments`, `sessions`, `deliveries`, `actions`,
+//! `webhooks`, `ingest`, `events`, `audit`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use relay_protocol::limits::{PAGE_ITEMS, PAGE_ITEMS_DEFAULT};
 use relay_protocol::redact::Redactor;
 use relay_protocol::time::Timestamp;
+use tokio::sync::watch;
 
 use crate::actions::Validators;
 use crate::caller::{Caller, hash_token};
@@ -32,6 +34,8 @@ pub struct Engine {
     pub(crate) runner: Arc<Runner>,
     pub(crate) callers: Arc<Callers>,
     pub(crate) validators: Validators,
+    /// Counts the changes of webhooks, for whoever calls them.
+    pub(crate) webhook_changes: watch::Sender<u64>,
     /// Text that sessions have reported and that waits because a secret may begin there.
     pub(crate) waiting_text: Arc<Waiting>,
     /// The newest known state of each workspace, so that a send need not read its policy.
@@ -46,6 +50,7 @@ impl Engine {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
             callers: Arc::default(),
             validators: Validators::default(),
+            webhook_changes: watch::Sender::new(0),
             waiting_text: Arc::default(),
             store,
             environment,

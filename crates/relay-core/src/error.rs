@@ -4,8 +4,8 @@ use relay_protocol::action::InvocationState;
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{
-    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, TokenId,
-    WorkspaceId,
+    AttachmentId, ConversationId, DeliveryId, EventId, InvocationId, MessageId, SessionId, TokenId,
+    WebhookId, WorkspaceId,
 };
 use relay_protocol::limits::NAME_CHARS;
 use relay_protocol::names::{NameError, RESERVED};
@@ -91,6 +91,12 @@ pub enum Error {
         /// What was given.
         found: u64,
     },
+    /// No webhook has this id.
+    #[error("no webhook has the id {0}")]
+    UnknownWebhook(WebhookId),
+    /// No event has this id.
+    #[error("no event has the id {0}")]
+    UnknownEvent(EventId),
     /// No observer token has this id.
     #[error("no observer token has the id {0}")]
     UnknownToken(TokenId),
@@ -296,6 +302,8 @@ impl Error {
             Self::EventGap { .. } => ErrorCode::EventGap,
             Self::UnknownInvocation(_) => ErrorCode::UnknownInvocation,
             Self::UnknownToken(_) => ErrorCode::UnknownToken,
+            Self::UnknownWebhook(_) => ErrorCode::UnknownWebhook,
+            Self::UnknownEvent(_) => ErrorCode::UnknownEvent,
             Self::Delivery(refused) => match refused.from {
                 DeliveryState::Delivered => ErrorCode::AlreadyDelivered,
                 _ => ErrorCode::IllegalTransition,

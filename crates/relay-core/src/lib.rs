@@ -26,6 +26,7 @@ mod runner;
 mod sessions;
 pub mod store;
 mod visibility;
+mod webhooks;
 mod workspaces;
 
 pub use attachments::Upload;

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use relay_protocol::api::messages::{MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget};
 use relay_protocol::delivery::Priority;
 use relay_protocol::event::ReactionChange;
-use relay_protocol::ids::MessageId;
-use relay_protocol::limits::{EMOJI_BYTES, IDEMPOTENCY_KEY_CHARS, RECIPIENTS_PER_SEND, TEXT_BYTES};
+use relay_protocol::ids::{MessageId, WebhookId};
+use relay_protocol::limits::{
+    EMOJI_BYTES, IDEMPOTENCY_KEY_CHARS, NAME_CHARS, RECIPIENTS_PER_SEND, TEXT_BYTES,
+};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::names;
 use relay_protocol::policy::RedactMessages;
+use relay_protocol::render::clean;
 use relay_protocol::time::Timestamp;
+use relay_protocol::webhook::InboundMessage;
 use sha2::{Digest as _, Sha256};
 
 use crate::agents::check_metadata;
@@ -18,7 +22,10 @@ use crate::caller::Caller;
 use crate::engine::{Engine, within};
 use crate::error::{Error, Result};
 use crate::store::chain::Hash;
-use crate::store::{Author, MessageEdit, NewMessage, ReactionRequest, SendRecord};
+use crate::store::requests::NewContent;
+use crate::store::{
+    Author, InboundRow, MessageEdit, NewMessage, ReactionRequest, SendRecord, WorkspaceRow,
+};
 
 /// The author of what the workspace key sends.
 pub(crate) const SYSTEM_NAME: &str = "relay";
@@ -70,11 +77,62 @@ impl Engine {
         Ok(answer(&record))
     }
 
+    /// Posts what comes in by a webhook, into its channel. It is shown as from outside, whatever name it gives itself.
+    pub async fn receive(
+        &self,
+        caller: &Caller,
+        id: WebhookId,
+        body: InboundMessage,
+        idempotency_key: Option<String>,
+    ) -> Result<MessageSent> {
+        let (workspace, inbound) = caller.inbound()?;
+        if inbound.id != id {
+            return Err(Error::UnknownWebhook(id));
+        }
+        let idempotency = idempotency(idempotency_key.as_deref(), &body)?;
+        let name = author_name(&body, inbound)?;
+        let author = Author::Webhook(inbound.no, format!("{name} (via webhook)").into());
+        let route = Route {
+            to: Some(SendTarget::Channel(inbound.channel.clone())),
+            reply_to: None,
+            idempotency,
+        };
+        let workspace = self.newest(workspace);
+        let body = ReplyMessage {
+            text: body.message,
+            attachments: None,
+            mode: None,
+            allow_downgrade: None,
+            priority: None,
+            deadline: None,
+            idempotency_key,
+            metadata: None,
+        };
+        let new = self.compose(&workspace, author, Vec::new(), route, body)?;
+        let record = self.store.send(new).await?;
+        Ok(answer(&record))
+    }
+
     fn draft(&self, caller: &Caller, route: Route, body: ReplyMessage) -> Result<NewMessage> {
+        let author = match caller.agent() {
+            Ok(agent) => Author::Agent(agent.no),
+            Err(_) => Author::System(SYSTEM_NAME.into()),
+        };
         let workspace = self.current(caller)?;
+        let contents = self.contents(caller, body.attachments.clone())?;
+        self.compose(&workspace, author, contents, route, body)
+    }
+
+    fn compose(
+        &self,
+        workspace: &WorkspaceRow,
+        author: Author,
+        contents: Vec<NewContent>,
+        route: Route,
+        body: ReplyMessage,
+    ) -> Result<NewMessage> {
         let at = self.now();
-        let has_content = body.attachments.as_ref().is_some_and(|all| !all.is_empty());
-        check_text(&body.text, has_content)?;
+        check_text(&body.text, !contents.is_empty())?;
         check_metadata(body.metadata.as_ref())?;
         let redact = workspace.policy.messages.redact;
         // Time and policy move on; they must not refuse the repetition of what was taken once.
@@ -86,15 +144,12 @@ impl Engine {
         Ok(NewMessage {
             workspace_no: workspace.no,
             at,
-            author: match caller.agent() {
-                Ok(agent) => Author::Agent(agent.no),
-                Err(_) => Author::System(SYSTEM_NAME.into()),
-            },
+            author,
             to: route.to,
             reply_to: route.reply_to,
             mentions: names::mentions(&text),
             text,
-            attachments: self.contents(caller, body.attachments)?,
+            attachments: contents,
             metadata: body.metadata,
             mode: body.mode,
             allow_downgrade: body.allow_downgrade.unwrap_or(false),
@@ -186,6 +241,18 @@ impl Engine {
             })
             .await
     }
+}
+
+/// What the author of a message from outside is called.
+fn author_name(body: &InboundMessage, inbound: &InboundRow) -> Result<String> {
+    let given = body.author.as_deref().or(inbound.name.as_deref());
+    let name = given.map(clean).unwrap_or_default();
+    let name = name.trim();
+    within("author", NAME_CHARS, name.chars().count())?;
+    Ok(match name {
+        "" => "somebody".to_owned(),
+        name => name.replace('\n', " "),
+    })
 }
 
 /// Where a send goes and how a repetition of it is known.

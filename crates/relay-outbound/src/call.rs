@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::{Either, select};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE,
     TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -19,11 +18,13 @@ use hyper::client::conn::http1;
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::address::forbidden_range;
 use crate::allow::AllowList;
 use crate::error::Error;
+use crate::line::Line;
 use crate::resolve::{Resolve, SystemResolver};
 use crate::target::{Host, Target};
 use crate::tls;
@@ -153,29 +154,26 @@ impl Outbound {
         self.in_time(&target, checking).await
     }
 
-    /// Makes a call.
+    /// Makes a call, over a connection of its own.
     pub async fn call(&self, request: Request) -> Result<Answer, Error> {
-        let target = Target::parse(&request.url)?;
-        if let Some(own) = OWN_HEADERS
-            .iter()
-            .find(|own| request.headers.contains_key(*own))
-        {
-            return Err(Error::Header(own.clone()));
-        }
+        let target = checked(&request)?;
         let calling = async {
-            let addresses = self.addresses(&target).await?;
-            let stream = self.connect(&target, &addresses).await?;
-            if target.is_https {
-                let stream = tls::encrypt(&target.host, stream).await?;
-                self.ask(&target, TokioIo::new(stream), request).await
-            } else {
-                self.ask(&target, TokioIo::new(stream), request).await
-            }
+            let mut open = self.open(&target).await?;
+            let mut message = message(&target, request);
+            let close = HeaderValue::from_static("close");
+            message.headers_mut().insert(CONNECTION, close);
+            self.ask(&target, &mut open, message).await
         };
         self.in_time(&target, Box::pin(calling)).await
     }
 
-    async fn in_time<T>(
+    /// A line for one caller, who wants connections to be kept between calls.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        Line::new(self.clone())
+    }
+
+    pub(crate) async fn in_time<T>(
         &self,
         target: &Target,
         work: impl Future<Output = Result<T, Error>>,
@@ -245,28 +243,32 @@ impl Outbound {
         })
     }
 
-    /// Sends the request over a connection and reads the answer.
-    async fn ask<T>(&self, target: &Target, stream: T, request: Request) -> Result<Answer, Error>
-    where
-        T: Read + Write + Unpin,
-    {
-        let broken = |source| Error::Http {
-            host: target.host.to_string(),
-            source,
+    /// Opens a connection to a checked address.
+    pub(crate) async fn open(&self, target: &Target) -> Result<Open, Error> {
+        let addresses = self.addresses(target).await?;
+        let stream = self.connect(target, &addresses).await?;
+        let opened = if target.is_https {
+            let stream = tls::encrypt(&target.host, stream).await?;
+            Open::over(TokioIo::new(stream)).await
+        } else {
+            Open::over(TokioIo::new(stream)).await
         };
-        let handshake = http1::Builder::new()
-            .max_buf_size(HEAD_BYTES)
-            .handshake::<_, Full<Bytes>>(stream);
-        let (mut sender, connection) = handshake.await.map_err(broken)?;
-        let talking = std::pin::pin!(async {
-            let response = sender.send_request(message(target, request)).await;
-            self.read(target, response.map_err(broken)?).await
-        });
-        // The connection moves the bytes; when it ends first, what it has read is still there, or why not.
-        match select(talking, std::pin::pin!(connection)).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right((_, talking)) => talking.await,
-        }
+        opened.map_err(|source| Error::broken(&target.host, source))
+    }
+
+    /// Sends the request over a connection and reads the answer.
+    pub(crate) async fn ask(
+        &self,
+        target: &Target,
+        open: &mut Open,
+        message: http::Request<Full<Bytes>>,
+    ) -> Result<Answer, Error> {
+        let response = open.sender.send_request(message).await;
+        self.read(
+            target,
+            response.map_err(|source| Error::broken(&target.host, source))?,
+        )
+        .await
     }
 
     async fn read(
@@ -292,10 +294,7 @@ impl Outbound {
         let most = self.limits.answer_bytes;
         let mut read = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|source| Error::Http {
-                host: target.host.to_string(),
-                source,
-            })?;
+            let frame = frame.map_err(|source| Error::broken(&target.host, source))?;
             let Some(data) = frame.data_ref() else {
                 continue;
             };
@@ -311,8 +310,51 @@ impl Outbound {
     }
 }
 
+/// A connection. It ends when this is dropped.
+pub(crate) struct Open {
+    pub(crate) sender: http1::SendRequest<Full<Bytes>>,
+    moving: AbortHandle,
+}
+
+impl Open {
+    async fn over<T>(stream: T) -> Result<Self, hyper::Error>
+    where
+        T: Read + Write + Unpin + Send + 'static,
+    {
+        let handshake = http1::Builder::new()
+            .max_buf_size(HEAD_BYTES)
+            .handshake(stream);
+        let (sender, connection) = handshake.await?;
+        // It moves the bytes; what goes wrong there is told to whoever waits for an answer.
+        let moving = tokio::spawn(async { drop(connection.await) });
+        Ok(Self {
+            sender,
+            moving: moving.abort_handle(),
+        })
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.moving.abort();
+    }
+}
+
+/// The target of a request that leaves to the guard what is its own.
+pub(crate) fn checked(request: &Request) -> Result<Target, Error> {
+    let target = Target::parse(&request.url)?;
+    let own = OWN_HEADERS.iter();
+    match own
+        .into_iter()
+        .find(|own| request.headers.contains_key(*own))
+    {
+        Some(own) => Err(Error::Header(own.clone())),
+        None => Ok(target),
+    }
+}
+
 /// The request as it goes over the connection.
-fn message(target: &Target, request: Request) -> http::Request<Full<Bytes>> {
+pub(crate) fn message(target: &Target, request: Request) -> http::Request<Full<Bytes>> {
     let mut message = http::Request::new(Full::new(request.body));
     *message.method_mut() = request.method;
     *message.uri_mut() = Uri::from(target.path.clone());
@@ -322,6 +364,5 @@ fn message(target: &Target, request: Request) -> http::Request<Full<Bytes>> {
     if let Ok(host) = HeaderValue::try_from(target.authority()) {
         headers.insert(HOST, host);
     }
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     message
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 
-use crate::target::InvalidUrl;
+use crate::target::{Host, InvalidUrl};
 
 /// Why a call was not made, or has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,16 @@ impl Error {
             | Self::TimedOut { .. } => true,
             // Trying again would let a name that changes its address try until it is lucky.
             Self::Forbidden { .. } | Self::Url(_) | Self::Header(_) | Self::Tls(_) => false,
+        }
+    }
+}
+
+impl Error {
+    /// What goes wrong with a connection.
+    pub(crate) fn broken(host: &Host, source: hyper::Error) -> Self {
+        Self::Http {
+            host: host.to_string(),
+            source,
         }
     }
 }

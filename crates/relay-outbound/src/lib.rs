@@ -4,7 +4,7 @@
 //! every address that came back ([`is_public`], [`AllowList`]), connects to one of those very addresses, follows no
 //! redirect, and bounds how much it reads and how long it waits. Nothing is looked up a second time, so a
 //! name that changes its address in between changes nothing. There is no other way out of this crate: no
-//! proxy, no environment, no connection that is kept for another caller.
+//! proxy, no environment, no connection that is kept for another caller: a [`Line`] keeps some for its own.
 //!
 //! [`Secret`] signs and verifies such calls as Standard Webhooks describes it.
 //!
@@ -14,6 +14,7 @@ mod address;
 mod allow;
 mod call;
 mod error;
+mod line;
 mod resolve;
 mod signature;
 mod target;
@@ -23,6 +24,7 @@ pub use address::{forbidden_range, is_public};
 pub use allow::{AllowList, InvalidEntry};
 pub use call::{Answer, Limits, Outbound, Request};
 pub use error::Error;
+pub use line::Line;
 pub use resolve::{Resolve, Resolving, SystemResolver};
 pub use signature::{
     HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret, Signed, VerifyError,

@@ -607,6 +607,8 @@ literals! {
         Agent = "agent",
         /// Reading.
         Observer = "observer",
+        /// Posting into one channel from outside.
+        Webhook = "webhook",
     }
 }
 

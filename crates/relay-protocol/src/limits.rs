@@ -88,6 +88,28 @@ pub const MCP_SESSIONS: usize = 1_000;
 pub const MCP_SESSIONS_PER_AGENT: usize = 32;
 /// How long an MCP session over HTTP may rest before it ends; one whose client listens does not rest.
 pub const MCP_SESSION_IDLE_MS: u64 = 30 * 60 * 1000;
+/// Most webhooks of one workspace that events go out to.
+pub const WEBHOOKS: usize = 1_000;
+/// Most webhooks of one workspace that messages come in by.
+pub const INBOUND_WEBHOOKS: usize = 1_000;
+/// Most event names and patterns of one webhook.
+pub const WEBHOOK_EVENTS: usize = 64;
+/// Most headers that one webhook's calls carry along.
+pub const WEBHOOK_HEADERS: usize = 32;
+/// Most bytes of a webhook's URL, and of a header's value.
+pub const WEBHOOK_TEXT_BYTES: usize = 2 * 1024;
+/// Most calls of one webhook that are under way.
+pub const WEBHOOK_CALLS: usize = 16;
+/// With so many events to send again, a webhook gets no new ones.
+pub const WEBHOOK_RETRIES: usize = 64;
+/// Most events of one replay.
+pub const WEBHOOK_REPLAYED: usize = 10_000;
+/// Calls of a webhook that are remembered, the newest.
+pub const WEBHOOK_ATTEMPTS_KEPT: usize = 1_000;
+/// How long an old secret signs beside the new one.
+pub const WEBHOOK_SECRET_GRACE_MS: i64 = 24 * 60 * 60 * 1000;
+/// How long a webhook has to answer.
+pub const WEBHOOK_TIMEOUT_MS: u64 = 15 * 1000;
 /// The most filters that one selector may hold, counting each nested one.
 pub const FILTER_NODES: usize = 64;
 /// Most events of one batch.

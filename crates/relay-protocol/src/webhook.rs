@@ -43,6 +43,34 @@ pub struct WebhookCreated {
     pub secret: String,
 }
 
+/// The body of `PATCH /v1/webhooks/{id}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateWebhook {
+    /// Whether it is called from now on. Switched on again it goes on where it was.
+    pub state: WebhookState,
+}
+
+/// The body of `POST /v1/webhooks/{id}/secret`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Default)]
+pub struct RotateWebhookSecret {
+    /// Signs the calls from now on; absent: one is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// The answer of `POST /v1/webhooks/{id}/secret`. The secret is shown this once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookSecret {
+    /// What signs the calls.
+    pub secret: String,
+    /// Until then calls are signed with the old one, too.
+    pub old_valid_until: Timestamp,
+}
+
 literals! {
     /// Whether a webhook is called.
     pub enum WebhookState {
@@ -155,6 +183,21 @@ pub struct InboundWebhookCreated {
     pub url: String,
     /// The credential for posting them.
     pub token: String,
+}
+
+/// A way for messages to come in, without its credential.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InboundWebhookInfo {
+    /// The webhook.
+    pub id: WebhookId,
+    /// The channel that its messages go to.
+    pub channel: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
 }
 
 /// The body of `POST /hooks/{id}`.

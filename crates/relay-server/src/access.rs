@@ -304,6 +304,8 @@ kinds! {
     Participant: Workspace | Agent;
     /// Everybody who may read in a workspace.
     Reader: Workspace | Agent | Observer;
+    /// An inbound webhook's token.
+    Inbound: Webhook;
     /// Everybody.
     Anyone: Admin | Workspace | Agent | Observer;
 }
@@ -315,6 +317,7 @@ pub(crate) const fn name(kind: TokenKind) -> &'static str {
         TokenKind::Workspace => "a workspace key",
         TokenKind::Agent => "an agent token",
         TokenKind::Observer => "an observer token",
+        TokenKind::Webhook => "an inbound webhook's token",
     }
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use relay_protocol::ids::{
     AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, TokenId,
+    WebhookId,
 };
 use relay_protocol::limits::{ATTACHMENT_BYTES, REQUEST_BODY_BYTES};
 use relay_protocol::problem::ErrorCode;
@@ -88,7 +89,8 @@ ids_in_paths!(
     MessageId,
     SessionId,
     InvocationId,
-    TokenId
+    TokenId,
+    WebhookId
 );
 
 fn part<T: PathPart>(part: Option<&(String, String)>) -> Result<T, Refusal> {

@@ -17,6 +17,7 @@ mod local;
 mod mcp;
 mod metrics;
 mod openapi;
+mod outbox;
 mod poll;
 mod refusal;
 mod routes;

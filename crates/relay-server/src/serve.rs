@@ -34,8 +34,7 @@ use crate::local::{Doors, LocalListener};
 use crate::refusal::Refusal;
 use crate::routes;
 use crate::table::{Matched, Peer};
-use crate::webhook;
-use crate::written;
+use crate::{outbox, webhook, written};
 
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -86,6 +85,7 @@ pub async fn serve(
     webhook::relink(&engine, server.app.calls()).await?;
     tracing::info!(%address, "listening");
     let mut driven = tokio::spawn(drive(engine.clone()));
+    let mut calling = tokio::spawn(outbox::run(engine.clone(), server.app.calls().clone()));
     let mut collecting = tokio::spawn(collect_garbage(
         engine,
         server.app.config().collect_garbage_every,
@@ -99,6 +99,8 @@ pub async fn serve(
         },
     };
     drop(doors);
+    // What is under way is sent again by the next server.
+    end(&mut calling).await;
     server.drain(drain_timeout).await;
     end(&mut driven).await;
     end(&mut collecting).await;

@@ -124,7 +124,7 @@ fn link(callee: Callee) -> Arc<CallLink> {
 }
 
 /// Without what was found: it is, or may hold, a secret.
-fn unusable(path: &str, error: &impl ToString) -> Refusal {
+pub(crate) fn unusable(path: &str, error: &impl ToString) -> Refusal {
     let mut problem = Problem::new(
         ErrorCode::InvalidRequest,
         format!("{path}: {}", error.to_string()),
@@ -133,7 +133,7 @@ fn unusable(path: &str, error: &impl ToString) -> Refusal {
     problem.into()
 }
 
-fn new_secret(environment: &Environment) -> String {
+pub(crate) fn new_secret(environment: &Environment) -> String {
     let mut bytes = [0; SECRET_BYTES];
     environment.random.fill(&mut bytes);
     Secret::text(&bytes)

@@ -16,6 +16,7 @@ pub mod requests;
 pub mod sent;
 pub mod session_requests;
 pub mod sqlite;
+pub mod webhook_requests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +29,11 @@ use relay_protocol::api::messages::{
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{
-    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WebhookId, WorkspaceId,
 };
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
+use relay_protocol::webhook::WebhookAttempt;
 use uuid::Uuid;
 
 pub use self::action_requests::{
@@ -60,6 +62,11 @@ pub use self::sent::{Recipient, SendRecord};
 pub use self::session_requests::{
     AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
     SessionChange, SessionTurn,
+};
+
+pub use self::webhook_requests::{
+    CallMade, CallNext, InboundRow, NewInbound, NewWebhook, WebhookBody, WebhookChange, WebhookNo,
+    WebhookProgress, WebhookReplay, WebhookRetries, WebhookRetry, WebhookRow,
 };
 
 /// Durable storage of workspaces.
@@ -226,6 +233,44 @@ pub trait Store: Send + Sync + 'static {
     fn invocation(&self, viewer: Viewer, id: InvocationId) -> Reply<InvocationRow>;
     /// Open calls of all workspaces, in the order of their places.
     fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>>;
+
+    /// Makes a webhook; it begins with the next event.
+    fn create_webhook(&self, new: NewWebhook) -> Reply<WebhookRow>;
+    /// Changes a webhook.
+    fn change_webhook(&self, change: WebhookChange) -> Reply<WebhookRow>;
+    /// Ends a webhook and forgets what it did.
+    fn delete_webhook(&self, workspace_no: u32, id: WebhookId) -> Reply<()>;
+    /// Lists events to be sent once more; says how many.
+    fn replay_webhook(&self, replay: WebhookReplay) -> Reply<u64>;
+    /// Writes down what a webhook's calls came to; none when it is gone.
+    fn progress_webhook(&self, progress: WebhookProgress) -> Reply<Option<Arc<WebhookRow>>>;
+    /// One webhook, and how many events it has to send again.
+    fn webhook(&self, workspace_no: u32, id: WebhookId) -> Reply<(WebhookRow, usize)>;
+    /// All webhooks of a workspace, the oldest first, each with how many events it has to send again.
+    fn webhooks(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<(WebhookRow, usize)>>;
+    /// Webhooks of all workspaces that are called.
+    fn active_webhooks(&self) -> Reply<Vec<Arc<WebhookRow>>>;
+    /// What a webhook has to send again.
+    fn webhook_retries(
+        &self,
+        row: &WebhookRow,
+        now: Timestamp,
+        limit: usize,
+    ) -> Reply<WebhookRetries>;
+    /// The newest calls of a webhook, newest first.
+    fn webhook_attempts(
+        &self,
+        workspace_no: u32,
+        id: WebhookId,
+        page: PageRequest,
+    ) -> Reply<Page<WebhookAttempt>>;
+
+    /// Makes a way for messages to come in.
+    fn create_inbound(&self, new: NewInbound) -> Reply<InboundRow>;
+    /// Ends a way for messages to come in.
+    fn delete_inbound(&self, workspace_no: u32, id: WebhookId, at: Timestamp) -> Reply<()>;
+    /// All ways for messages to come in, the oldest first.
+    fn inbound_webhooks(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<InboundRow>>;
 
     /// Stores content for messages to refer to.
     fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId>;

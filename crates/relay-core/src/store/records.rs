@@ -23,6 +23,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::position::{Position, id_at};
+use super::webhook_requests::InboundRow;
 use crate::delivery::lane::Ask;
 
 /// An agent's number in the database.
@@ -325,6 +326,8 @@ pub struct Credential {
     pub agent: Option<Arc<AgentRow>>,
     /// What it may see, for an observer.
     pub scope: Option<Arc<ObserverScope>>,
+    /// Where it posts, for a webhook.
+    pub inbound: Option<Arc<InboundRow>>,
     /// When it ends.
     pub valid_until: Option<Timestamp>,
 }

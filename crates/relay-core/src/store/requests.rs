@@ -208,6 +208,8 @@ pub enum Author {
     Agent(AgentNo),
     /// Somebody without a mailbox, by the name that is shown.
     System(Arc<str>),
+    /// Whoever posts by the webhook with this number, by the name that is shown.
+    Webhook(i64, Arc<str>),
 }
 
 /// A message to send.

@@ -9,5 +9,6 @@ mod answers;
 mod hostile;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
+mod lines;
 mod names;
 mod support;

@@ -12,6 +12,7 @@ pub(crate) mod reading;
 pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod through;
+pub(crate) mod webhooks;
 pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(sessions::routes());
     routes.extend(deliveries::routes());
     routes.extend(actions::routes());
+    routes.extend(webhooks::routes());
     routes.extend(events::routes());
     routes.extend(audit::routes());
     routes.push(socket::route());

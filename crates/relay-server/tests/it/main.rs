@@ -16,6 +16,7 @@ mod limits;
 mod matrix;
 mod messaging;
 mod odd_input;
+mod outbox;
 mod polling;
 mod python;
 mod sessions;

@@ -8,7 +8,7 @@ use relay_server::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, Raw, Socket, World, attach};
+use crate::support::{Answer, Client, Raw, Socket, World, attach, calls_this_machine};
 
 /// A word that is only in the first workspace.
 const SECRET: &str = "xyzzyplugh";
@@ -48,6 +48,9 @@ pub(crate) struct Everything {
     conversation: Value,
     observer_id: Value,
     invocation: Value,
+    webhook: Value,
+    inbound: Client,
+    inbound_id: Value,
 }
 
 impl Everything {
@@ -59,7 +62,7 @@ impl Everything {
         let config = Config {
             failed_authentications: many,
             mcp: Mcp::by(Echo),
-            ..Config::default()
+            ..calls_this_machine()
         };
         let world = World::start_with(config).await;
         let agent = world.agent("alice").await;
@@ -85,12 +88,19 @@ impl Everything {
         let action = json!({ "name": "classify", "description": SECRET, "inputSchema": {} });
         agent.post("/v1/actions", action).await.expect(201);
         let called = other.post("/v1/actions/classify/invoke", json!({})).await;
+        let webhook = json!({ "url": "http://127.0.0.1:9/", "events": ["message.created"] });
+        let webhook = world.key.post("/v1/webhooks", webhook).await.expect(201);
+        let into_general = json!({ "channel": "general" });
+        let inbound = world.key.post("/v1/webhooks/inbound", into_general.clone());
+        let inbound = inbound.await.expect(201);
         let elsewhere = world.elsewhere().await;
         let stranger = elsewhere
             .post("/v1/agents", json!({ "name": "stranger" }))
             .await;
         let onlooker = elsewhere.post("/v1/observer-tokens", json!({})).await;
+        let caller = elsewhere.post("/v1/webhooks/inbound", into_general).await;
         let foreign = vec![
+            (TokenKind::Webhook, token_of(&world, &caller)),
             (TokenKind::Agent, token_of(&world, &stranger)),
             (TokenKind::Observer, token_of(&world, &onlooker)),
             (TokenKind::Workspace, elsewhere),
@@ -104,6 +114,9 @@ impl Everything {
             attachment: attachment["attachmentId"].clone(),
             conversation: talk["message"]["to"]["conversationId"].clone(),
             invocation: called.expect(202)["invocationId"].clone(),
+            webhook: webhook["id"].clone(),
+            inbound: world.with(inbound["token"].as_str().unwrap()),
+            inbound_id: inbound["id"].clone(),
             foreign,
             agent,
             world,
@@ -116,6 +129,7 @@ impl Everything {
             TokenKind::Workspace => &self.world.key,
             TokenKind::Agent => &self.agent,
             TokenKind::Observer => &self.observer,
+            TokenKind::Webhook => &self.inbound,
         }
     }
 
@@ -203,6 +217,24 @@ impl Everything {
             ("POST", "/v1/deliveries/{id}/retry" | "/v1/deliveries/{id}/cancel") => {
                 (self.delivery.clone(), json!({}))
             }
+            ("POST", "/v1/webhooks") => (
+                none,
+                json!({ "url": "http://127.0.0.1:9/", "events": ["*"] }),
+            ),
+            ("PATCH", "/v1/webhooks/{id}") => {
+                (self.webhook.clone(), json!({ "state": "disabled" }))
+            }
+            ("POST", "/v1/webhooks/{id}/secret") => (self.webhook.clone(), json!({})),
+            ("POST", "/v1/webhooks/{id}/replay") => {
+                (self.webhook.clone(), json!({ "from": 1, "to": 3 }))
+            }
+            ("POST", "/v1/webhooks/inbound") => (none, json!({ "channel": "general" })),
+            ("POST", "/hooks/{id}") => (
+                self.inbound_id.clone(),
+                json!({ "message": "hi", "author": "ci" }),
+            ),
+            ("DELETE", "/v1/webhooks/inbound/{id}") => (self.inbound_id.clone(), none),
+            (_, path) if path.starts_with("/v1/webhooks/{id}") => (self.webhook.clone(), none),
             ("POST", "/v1/actions") => (none, json!({ "name": "more", "inputSchema": true })),
             ("POST", "/v1/actions/{name}/invoke") => (none, json!({ "input": {} })),
             ("POST", "/v1/invocations/{id}/fail") => {
@@ -230,11 +262,12 @@ fn ends(route: &RouteInfo) -> bool {
     !matches!(route.path, "/v1/events/stream" | "/v1/ws")
 }
 
-const KINDS: [TokenKind; 4] = [
+const KINDS: [TokenKind; 5] = [
     TokenKind::Admin,
     TokenKind::Workspace,
     TokenKind::Agent,
     TokenKind::Observer,
+    TokenKind::Webhook,
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! A server on a free port, with a workspace and agents, and short names for what every test does.
 
 mod http;
+mod receiver;
 mod schema;
 mod ws;
 
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::http::{Answer, Client, Raw, dechunk};
+pub(crate) use self::receiver::{Called, Receiver, calls_this_machine};
 pub(crate) use self::schema::document;
 pub(crate) use self::ws::{Ended, Socket};
 

@@ -1,87 +1,8 @@
 //! Sessions that are called: a receiver on the same machine, allowed by the configuration, and its answers.
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use relay_outbound::{AllowList, Limits, Outbound, Secret};
-use relay_server::Config;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
 
-use crate::support::{Client, World, attach, delivered, soon};
-
-/// A server that is called, and leaves it to the test what to answer.
-struct Receiver {
-    url: String,
-    calls: mpsc::UnboundedReceiver<Called>,
-}
-
-/// A call that waits for its answer.
-struct Called {
-    headers: HeaderMap,
-    body: Bytes,
-    answer: oneshot::Sender<(u16, String)>,
-}
-
-impl Called {
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    fn answer(self, status: u16, body: &Value) {
-        self.answer.send((status, body.to_string())).unwrap();
-    }
-
-    /// Whether this secret signed it.
-    fn is_signed_by(&self, secret: &str) -> bool {
-        let now = std::time::SystemTime::now();
-        let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        let secret = Secret::parse(secret).unwrap();
-        secret.verify(&self.headers, &self.body, now).is_ok()
-    }
-}
-
-impl Receiver {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let (sender, calls) = mpsc::unbounded_channel();
-        let router = Router::new().fallback(take).with_state(sender);
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, calls }
-    }
-
-    async fn next(&mut self) -> Called {
-        soon("a call", self.calls.recv()).await.unwrap()
-    }
-}
-
-async fn take(
-    State(calls): State<mpsc::UnboundedSender<Called>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> (StatusCode, String) {
-    let (answer, answered) = oneshot::channel();
-    let called = Called {
-        headers,
-        body,
-        answer,
-    };
-    calls.send(called).ok();
-    let (status, body) = answered.await.unwrap_or((500, String::new()));
-    (StatusCode::from_u16(status).unwrap(), body)
-}
-
-/// A configuration that lets this machine be called.
-fn calls_this_machine() -> Config {
-    let allow = AllowList::new(["127.0.0.1"]).unwrap();
-    Config {
-        outbound: Outbound::new(allow, Limits::default()),
-        ..Config::default()
-    }
-}
+use crate::support::{Client, Receiver, World, attach, calls_this_machine, delivered, soon};
 
 fn body(agent: &str, url: &str, secret: Option<&str>) -> Value {
     let mut body = attach(agent);
@@ -165,7 +86,7 @@ async fn one_call_at_a_time_in_order() {
         let found = called.json();
         assert_eq!(found["message"]["text"], number.to_string());
         // The next one does not come before this one is answered.
-        assert!(receiver.calls.try_recv().is_err());
+        assert!(receiver.is_quiet());
         called.answer(200, &delivered(&found["context"]["id"]));
     }
 }

@@ -1,5 +1,6 @@
 //! Channels and their members, and the rooms behind both channels and conversations.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use relay_protocol::api::Page;
@@ -338,6 +339,20 @@ pub(super) fn members(
     Ok(page_of(members, page.limit, |member: &ChannelMember| {
         fold(&member.agent.name)
     }))
+}
+
+/// What a page goes on after.
+pub(super) fn begin_of<T: FromStr>(page: &PageRequest) -> Result<Option<T>> {
+    let Some(cursor) = &page.cursor else {
+        return Ok(None);
+    };
+    match cursor.parse() {
+        Ok(place) => Ok(Some(place)),
+        Err(_) => Err(Error::BadCursor {
+            expected: "the nextCursor of a page".to_owned(),
+            found: cursor.clone(),
+        }),
+    }
 }
 
 /// Makes a page of one item more than fits.

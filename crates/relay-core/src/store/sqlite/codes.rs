@@ -8,6 +8,7 @@ use relay_protocol::event::TokenKind;
 use relay_protocol::link::LinkKind;
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::status::AgentStatus;
+use relay_protocol::webhook::WebhookState;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
 /// A literal as it is stored.
@@ -42,7 +43,8 @@ codes!(
     LinkKind,
     Priority,
     Surfaced,
-    TokenKind
+    TokenKind,
+    WebhookState
 );
 
 #[cfg(test)]

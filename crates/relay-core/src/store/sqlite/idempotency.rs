@@ -104,6 +104,8 @@ fn send_key<'a>(
         principal: match new.author {
             Author::Agent(no) => Some(no),
             Author::System(_) => None,
+            // Numbers of agents are positive.
+            Author::Webhook(no, _) => Some(AgentNo(-no)),
         },
         // A reply names no target of its own.
         route: match new.to {

@@ -89,7 +89,7 @@ impl Speaker {
     fn find(tx: &mut Tx<'_>, author: &Author) -> Result<Self> {
         match author {
             Author::Agent(no) => tx.live_agent(*no).map(Self::Agent),
-            Author::System(name) => Ok(Self::System(name.clone())),
+            Author::System(name) | Author::Webhook(_, name) => Ok(Self::System(name.clone())),
         }
     }
 

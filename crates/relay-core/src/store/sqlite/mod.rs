@@ -24,6 +24,7 @@ mod edits;
 mod fates;
 mod history;
 mod idempotency;
+mod inbound;
 mod invocations;
 mod lock;
 mod log;
@@ -45,6 +46,7 @@ mod targets;
 mod waiting;
 mod waiting_check;
 mod waiting_read;
+mod webhooks;
 mod workspaces;
 mod writer;
 
@@ -78,17 +80,19 @@ use super::requests::{AgentChange, Release};
 use super::{
     ActionQuery, ActionRemoval, ActionRow, Advance, Advanced, AgentNo, AgentRow, AttachedSession,
     AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryFilter,
-    DeliveryRow, DeliveryStory, DueNow, Erasure, FlushRequest, InvocationEnd, InvocationRow,
-    Invoked, Joining, MessageEdit, NewAction, NewAgent, NewAttachmentRow, NewChannel, NewDelivery,
-    NewFork, NewInvocation, NewMessage, NewObserver, NewSession, NewToken, NewWorkspace,
-    PageRequest, Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Retention,
-    Revocation, Search, SendRecord, SessionChange, SessionNo, SessionRow, Store, TokenRotation,
-    Viewer, WaitingPage, WaitingQuery, WorkspaceChange, WorkspaceRow,
+    DeliveryRow, DeliveryStory, DueNow, Erasure, FlushRequest, InboundRow, InvocationEnd,
+    InvocationRow, Invoked, Joining, MessageEdit, NewAction, NewAgent, NewAttachmentRow,
+    NewChannel, NewDelivery, NewFork, NewInbound, NewInvocation, NewMessage, NewObserver,
+    NewSession, NewToken, NewWebhook, NewWorkspace, PageRequest, Place, Position, ReactionRequest,
+    ReadMark, Reply, Report, Reported, Retention, Revocation, Search, SendRecord, SessionChange,
+    SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange,
+    WebhookProgress, WebhookReplay, WebhookRetries, WebhookRow, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
-use relay_protocol::ids::{InvocationId, SessionId};
+use relay_protocol::ids::{InvocationId, SessionId, WebhookId};
 use relay_protocol::time::Timestamp;
+use relay_protocol::webhook::WebhookAttempt;
 
 /// The format that this program writes.
 const FORMAT: i64 = migration::format_after(STEPS);
@@ -520,6 +524,89 @@ impl Store for SqliteStore {
 
     fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>> {
         self.read(|connection| invocations::open(connection, after, limit))
+    }
+
+    fn create_webhook(&self, new: NewWebhook) -> Reply<WebhookRow> {
+        self.writer.submit(move |tx| webhooks::create(tx, &new))
+    }
+
+    fn change_webhook(&self, change: WebhookChange) -> Reply<WebhookRow> {
+        self.writer.submit(move |tx| webhooks::change(tx, &change))
+    }
+
+    fn delete_webhook(&self, workspace_no: u32, id: WebhookId) -> Reply<()> {
+        self.writer
+            .submit(move |tx| webhooks::delete(tx, workspace_no, id))
+    }
+
+    fn replay_webhook(&self, replay: WebhookReplay) -> Reply<u64> {
+        self.writer.submit(move |tx| webhooks::replay(tx, &replay))
+    }
+
+    fn progress_webhook(&self, progress: WebhookProgress) -> Reply<Option<Arc<WebhookRow>>> {
+        self.writer
+            .submit(move |tx| webhooks::progress(tx, &progress))
+    }
+
+    fn webhook(&self, workspace_no: u32, id: WebhookId) -> Reply<(WebhookRow, usize)> {
+        self.read(|connection| {
+            let row = webhooks::find(connection, workspace_no, id)?;
+            let waiting = webhooks::waiting(connection, row.no)?;
+            Ok((row, waiting))
+        })
+    }
+
+    fn webhooks(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<(WebhookRow, usize)>> {
+        self.read(|connection| {
+            let found = webhooks::list(connection, workspace_no, &page)?;
+            let counted = found.items.into_iter().map(|row| {
+                let waiting = webhooks::waiting(connection, row.no)?;
+                Ok((row, waiting))
+            });
+            Ok(Page {
+                items: counted.collect::<Result<_>>()?,
+                next_cursor: found.next_cursor,
+            })
+        })
+    }
+
+    fn active_webhooks(&self) -> Reply<Vec<Arc<WebhookRow>>> {
+        self.read(webhooks::active)
+    }
+
+    fn webhook_retries(
+        &self,
+        row: &WebhookRow,
+        now: Timestamp,
+        limit: usize,
+    ) -> Reply<WebhookRetries> {
+        self.read(|connection| webhooks::retries(connection, row, now, limit))
+    }
+
+    fn webhook_attempts(
+        &self,
+        workspace_no: u32,
+        id: WebhookId,
+        page: PageRequest,
+    ) -> Reply<Page<WebhookAttempt>> {
+        self.read(|connection| {
+            let workspace = workspaces::by_no(connection, workspace_no)?;
+            let row = webhooks::find(connection, workspace_no, id)?;
+            webhooks::attempts(connection, &workspace, row.no, &page)
+        })
+    }
+
+    fn create_inbound(&self, new: NewInbound) -> Reply<InboundRow> {
+        self.writer.submit(move |tx| inbound::create(tx, &new))
+    }
+
+    fn delete_inbound(&self, workspace_no: u32, id: WebhookId, at: Timestamp) -> Reply<()> {
+        self.writer
+            .submit(move |tx| inbound::delete(tx, workspace_no, id, at))
+    }
+
+    fn inbound_webhooks(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<InboundRow>> {
+        self.read(|connection| inbound::list(connection, workspace_no, &page))
     }
 
     fn store_attachment(&self, new: NewAttachmentRow) -> Reply<AttachmentId> {

@@ -8,7 +8,7 @@ use relay_protocol::limits::OBSERVER_TOKENS;
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::channels::page_of;
+use super::channels::{begin_of, page_of};
 use super::codes::Code;
 use super::directory::{from_json, to_json, uuid_of};
 use super::writer::Tx;
@@ -83,13 +83,8 @@ pub(super) fn list(
     workspace_no: u32,
     page: &PageRequest,
 ) -> Result<Page<ObserverToken>> {
-    let after = match &page.cursor {
-        None => TokenId::from_uuid(uuid_of([0; 16])),
-        Some(cursor) => cursor.parse().map_err(|_| Error::BadCursor {
-            expected: "the nextCursor of a page".to_owned(),
-            found: cursor.clone(),
-        })?,
-    };
+    let after: Option<TokenId> = begin_of(page)?;
+    let after = after.unwrap_or_else(|| TokenId::from_uuid(uuid_of([0; 16])));
     let tokens: Vec<ObserverToken> = connection
         .prepare_cached(
             "SELECT id, name, scope, created_at FROM tokens

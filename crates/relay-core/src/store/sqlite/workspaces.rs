@@ -14,6 +14,7 @@ use super::codes::Code;
 use super::directory::{
     AGENT_COLUMNS, WORKSPACE_COLUMNS, from_json, read_agent, read_workspace, to_json, uuid_of,
 };
+use super::inbound;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::Hash;
@@ -219,9 +220,14 @@ pub(super) fn credential(connection: &Connection, hash: Hash) -> Result<Option<C
                 .map(Arc::new)
         })
         .transpose()?;
+    let inbound = match kind {
+        TokenKind::Webhook => inbound::by_id(connection, id.uuid())?,
+        _ => None,
+    };
     Ok(Some(Credential {
         id,
         kind,
+        inbound,
         workspace,
         agent,
         scope,

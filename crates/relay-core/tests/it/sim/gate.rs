@@ -20,10 +20,11 @@ use relay_protocol::api::messages::{
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{
-    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WorkspaceId,
+    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WebhookId, WorkspaceId,
 };
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
+use relay_protocol::webhook::WebhookAttempt;
 use uuid::Uuid;
 
 use crate::delivering::Prompt;
@@ -168,6 +169,13 @@ gate! {
         fn invoke(&self, new: NewInvocation) -> Invoked;
         fn offer_invocation(&self, call: Position, offers: u32) -> Arc<InvocationRow>;
         fn end_invocation(&self, end: InvocationEnd) -> Arc<InvocationRow>;
+        fn create_webhook(&self, new: NewWebhook) -> WebhookRow;
+        fn change_webhook(&self, change: WebhookChange) -> WebhookRow;
+        fn delete_webhook(&self, workspace_no: u32, id: WebhookId) -> ();
+        fn replay_webhook(&self, replay: WebhookReplay) -> u64;
+        fn progress_webhook(&self, progress: WebhookProgress) -> Option<Arc<WebhookRow>>;
+        fn create_inbound(&self, new: NewInbound) -> InboundRow;
+        fn delete_inbound(&self, workspace_no: u32, id: WebhookId, at: Timestamp) -> ();
         fn store_attachment(&self, new: NewAttachmentRow) -> AttachmentId;
         fn erase(&self, erasure: Erasure) -> u64;
         fn retain(&self, retention: Retention) -> (u64, u64);
@@ -203,6 +211,12 @@ gate! {
         fn actions(&self, query: ActionQuery) -> Page<ActionRow>;
         fn invocation(&self, viewer: Viewer, id: InvocationId) -> InvocationRow;
         fn open_invocations(&self, after: Position, limit: usize) -> Vec<Arc<InvocationRow>>;
+        fn webhook(&self, workspace_no: u32, id: WebhookId) -> (WebhookRow, usize);
+        fn webhooks(&self, workspace_no: u32, page: PageRequest) -> Page<(WebhookRow, usize)>;
+        fn active_webhooks(&self) -> Vec<Arc<WebhookRow>>;
+        fn webhook_retries(&self, row: &WebhookRow, now: Timestamp, limit: usize) -> WebhookRetries;
+        fn webhook_attempts(&self, workspace_no: u32, id: WebhookId, page: PageRequest) -> Page<WebhookAttempt>;
+        fn inbound_webhooks(&self, workspace_no: u32, page: PageRequest) -> Page<InboundRow>;
         fn attachment(&self, viewer: Viewer, id: AttachmentId) -> AttachmentContent;
         fn events(&self, workspace_no: u32, after: u64, limit: usize) -> Vec<Arc<StoredEvent>>;
         fn head(&self, workspace_no: u32) -> ChainHead;

@@ -46,12 +46,17 @@ pub(super) fn examples() -> Vec<Example> {
         WebhookCreated: r#"{"id":"%8","url":"https://x.dev/","events":["*"],"secret":"whsec_x"}"#;
         WebhookInfo: r#"{"id":"%8","url":"https://x.dev/","events":["*"],"filter":{},"headerNames":["x-a"],
             "state":"active","createdAt":"%T","lastSuccessAt":"%T","lastError":"e","waiting":0}"#;
+        UpdateWebhook: r#"{"state":"disabled"}"#;
+        RotateWebhookSecret: "{}", r#"{"secret":"RELAY_SECRET_1234"}"#;
+        WebhookSecret: r#"{"secret":"whsec_x","oldValidUntil":"%T"}"#;
         WebhookAttempt: r#"{"eventId":"%9","seq":4,"eventType":"message.created","attempt":1,"at":"%T",
             "status":500,"error":"e","durationMs":20,"nextAttemptAt":"%T"}"#;
         ReplayWebhook: r#"{"ids":["%9"]}"#, r#"{"from":1,"to":9}"#;
         WebhookReplayed: r#"{"queued":9}"#;
         CreateInboundWebhook: r##"{"channel":"#ops"}"##, r#"{"channel":"ops","name":"CI"}"#;
         InboundWebhookCreated: r#"{"id":"%8","url":"http://127.0.0.1:4000/hooks/1","token":"wh_x"}"#;
+        InboundWebhookInfo: r#"{"id":"%8","channel":"ops","createdAt":"%T"}"#,
+            r#"{"id":"%8","channel":"ops","name":"CI","createdAt":"%T"}"#;
         InboundMessage: r#"{"message":"green"}"#, r#"{"message":"green","author":"CI"}"#;
     ]
 }

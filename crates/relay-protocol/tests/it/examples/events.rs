@@ -202,7 +202,7 @@ fn the_names_of_the_spec_are_all_there() {
 #[test]
 fn literals() {
     has_literals::<ReactionChange>(&["added", "removed"]);
-    has_literals::<TokenKind>(&["admin", "workspace", "agent", "observer"]);
+    has_literals::<TokenKind>(&["admin", "workspace", "agent", "observer", "webhook"]);
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! One call of a webhook, and what it came to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use relay_core::Engine;
+use relay_core::store::live::StoredEvent;
+use relay_core::store::{CallMade, CallNext, WebhookRow};
+use relay_outbound::{
+    HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Line, Request, Secret,
+};
+use relay_protocol::limits::{REASON_BYTES, WEBHOOK_TIMEOUT_MS};
+use relay_protocol::time::Timestamp;
+
+use crate::webhook::Calls;
+
+/// What is to be sent.
+pub(super) struct ToSend {
+    pub(super) event: Arc<StoredEvent>,
+    /// How many attempts there were.
+    pub(super) attempts: u32,
+    /// When the first one was; none: this is it.
+    pub(super) since: Option<Timestamp>,
+}
+
+/// Makes a call.
+pub(super) async fn call(
+    engine: Arc<Engine>,
+    calls: Arc<Calls>,
+    line: Arc<Line>,
+    row: Arc<WebhookRow>,
+    to_send: ToSend,
+) -> CallMade {
+    let now = || calls.environment.clock.now();
+    let (at, begun) = (now(), Instant::now());
+    let answered = match request(&row, &to_send.event, at) {
+        Ok(request) => {
+            let timeout = Duration::from_millis(WEBHOOK_TIMEOUT_MS);
+            match tokio::time::timeout(timeout, line.call(request)).await {
+                Ok(Ok(answer)) => Ok(answer.status.as_u16()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("no answer within {} s", timeout.as_secs())),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    let (status, error) = match answered {
+        Ok(status @ 200..300) => (Some(status), None),
+        Ok(status) => (
+            Some(status),
+            Some(format!("the answer's status is {status}")),
+        ),
+        Err(error) => (None, Some(shortened(error))),
+    };
+    let attempt = to_send.attempts + 1;
+    let next = match (&error, status) {
+        (None, _) => CallNext::Arrived,
+        (_, Some(410)) => CallNext::NotWanted,
+        _ => engine.after_failed_call(attempt, now()),
+    };
+    let event = &to_send.event.event;
+    CallMade {
+        seq: event.seq,
+        event_at: event.at,
+        event_type: event.event_type.clone(),
+        attempt,
+        since: to_send.since.unwrap_or(at),
+        at,
+        status,
+        error,
+        duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        next,
+    }
+}
+
+/// The signed call: the event as listeners get it.
+fn request(row: &WebhookRow, event: &StoredEvent, at: Timestamp) -> Result<Request, String> {
+    let body = Bytes::copy_from_slice(event.json().get().as_bytes());
+    let id = event.event.id.to_string();
+    let seconds = at.as_millis().unsigned_abs() / 1_000;
+    let signatures = signatures(row, &id, seconds, &body, at);
+    let signatures = signatures.map_err(|error| format!("the stored secret: {error}"))?;
+    let mut request = Request::post_json(&row.body.url, body);
+    for (name, value) in &row.body.headers {
+        let header = HeaderName::try_from(name).ok();
+        let value = HeaderValue::try_from(value).ok();
+        let (Some(name), Some(value)) = (header, value) else {
+            return Err(format!("the header {name} can't be sent"));
+        };
+        request.headers.insert(name, value);
+    }
+    let own = [
+        (HEADER_ID, id),
+        (HEADER_TIMESTAMP, seconds.to_string()),
+        (HEADER_SIGNATURE, signatures),
+    ];
+    for (name, value) in own {
+        let value = HeaderValue::try_from(value);
+        request
+            .headers
+            .insert(name, value.map_err(|error| error.to_string())?);
+    }
+    Ok(request)
+}
+
+/// With the secret, and with the one before it while that is good.
+fn signatures(
+    row: &WebhookRow,
+    id: &str,
+    seconds: u64,
+    body: &[u8],
+    at: Timestamp,
+) -> Result<String, InvalidSecret> {
+    let mut signatures = Secret::parse(&row.secret)?
+        .sign(id, seconds, body)
+        .signature;
+    if let Some((old, until)) = &row.old_secret
+        && at < *until
+    {
+        let old = Secret::parse(old)?.sign(id, seconds, body);
+        signatures = format!("{signatures} {}", old.signature);
+    }
+    Ok(signatures)
+}
+
+fn shortened(text: String) -> String {
+    let most = REASON_BYTES.min(text.len());
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
