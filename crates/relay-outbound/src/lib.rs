@@ -6,8 +6,6 @@
 //! name that changes its address in between changes nothing. There is no other way out of this crate: no
 //! proxy, no environment, no connection that is kept for another caller: a [`Line`] keeps some for its own.
 //!
-//! [`Secret`] signs and verifies such calls as Standard Webhooks describes it.
-//!
 //! The guard knows nothing of webhooks, sessions or events; whoever calls decides what to send and how often.
 
 mod address;
@@ -16,7 +14,6 @@ mod call;
 mod error;
 mod line;
 mod resolve;
-mod signature;
 mod target;
 mod tls;
 
@@ -26,7 +23,4 @@ pub use call::{Answer, Limits, Outbound, Request};
 pub use error::Error;
 pub use line::Line;
 pub use resolve::{Resolve, Resolving, SystemResolver};
-pub use signature::{
-    HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret, Signed, VerifyError,
-};
 pub use target::{Host, InvalidUrl, Target};

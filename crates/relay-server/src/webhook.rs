@@ -13,9 +13,7 @@ use bytes::Bytes;
 use relay_core::environment::Environment;
 use relay_core::link::{Deliver, LinkClosed, Parcel, SessionLink};
 use relay_core::{Caller, Engine, Reach};
-use relay_outbound::{
-    Answer, Error, HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, Outbound, Request, Secret,
-};
+use relay_outbound::{Answer, Error, Outbound, Request};
 use relay_protocol::delivery::{DOOR, FailedReceipt, MessageReceipt};
 use relay_protocol::ids::{ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::REASON_BYTES;
@@ -25,6 +23,7 @@ use relay_protocol::render::render;
 use relay_protocol::session::{Attach, Attached};
 use relay_protocol::socket::{ControlFrame, ControlResult, ReceiptFrame};
 use relay_protocol::wire;
+use relay_signature::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, Secret};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -8,11 +8,10 @@ use bytes::Bytes;
 use relay_core::Engine;
 use relay_core::store::live::StoredEvent;
 use relay_core::store::{CallMade, CallNext, WebhookRow};
-use relay_outbound::{
-    HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Line, Request, Secret,
-};
+use relay_outbound::{Line, Request};
 use relay_protocol::limits::{REASON_BYTES, WEBHOOK_TIMEOUT_MS};
 use relay_protocol::time::Timestamp;
+use relay_signature::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret};
 
 use crate::webhook::Calls;
 

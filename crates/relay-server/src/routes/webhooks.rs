@@ -2,7 +2,6 @@
 
 use axum::http::Method;
 use axum::http::header::HOST;
-use relay_outbound::Secret;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::MessageSent;
 use relay_protocol::ids::WebhookId;
@@ -11,6 +10,7 @@ use relay_protocol::webhook::{
     ReplayWebhook, RotateWebhookSecret, UpdateWebhook, WebhookAttempt, WebhookCreated, WebhookInfo,
     WebhookReplayed, WebhookSecret,
 };
+use relay_signature::Secret;
 
 use super::ListQuery;
 use crate::access::{Access, Inbound, Owner};
