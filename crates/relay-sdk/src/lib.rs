@@ -46,11 +46,12 @@ mod options;
 mod session;
 mod socket;
 mod tls;
+mod webhook;
 
 pub use action::{Action, ActionCall, ActionError, Handling};
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
-    FlushInput, Registering, Relay, Sending,
+    FlushInput, Registering, Relay, Sending, Subscribing, Webhooks,
 };
 pub use dial::{Dial, Dialing, Stream};
 pub use error::{Error, Result};
@@ -64,6 +65,7 @@ pub use session::{
     EventHandler, Fork, SessionError, accepted, deferred, delivered, failed, failed_for_now,
 };
 pub use tls::RootCertificates;
+pub use webhook::{WebhookError, WebhookVerifier};
 
 pub use relay_protocol as protocol;
 pub use relay_protocol::action::{
@@ -80,3 +82,8 @@ pub use relay_protocol::session::BoundaryKind;
 pub use relay_protocol::session_event::AgentSessionEvent;
 pub use relay_protocol::status::AgentStatus;
 pub use relay_protocol::time::Timestamp;
+pub use relay_protocol::webhook::{
+    InboundWebhookCreated, InboundWebhookInfo, WebhookAttempt, WebhookCreated, WebhookInfo,
+    WebhookSecret, WebhookState,
+};
+pub use relay_signature::{InvalidSecret, VerifyError};

@@ -5,6 +5,7 @@
 //! Several signatures let a secret be replaced without a moment in which calls are refused.
 
 use std::fmt;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,8 +25,8 @@ pub const HEADER_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signat
 const PREFIX: &str = "whsec_";
 /// Fewest bytes of a secret.
 const SECRET_BYTES_MIN: usize = 16;
-/// How far the clocks of the two sides may be apart.
-const TOLERANCE_S: u64 = 5 * 60;
+/// How far the clocks of the two sides may be apart, unless somebody says otherwise.
+pub const TOLERANCE: Duration = Duration::from_secs(5 * 60);
 
 /// What both sides know. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,14 +47,22 @@ pub enum InvalidSecret {
 }
 
 /// Why a call is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// A header is missing, or is not of its form.
-    #[error("expected the headers webhook-id, webhook-timestamp and webhook-signature")]
-    Headers,
+    /// It is not signed: a header is missing.
+    #[error("expected the header {0}, found none")]
+    Missing(HeaderName),
+    /// A header is not of its form.
+    #[error("the header {0} can't be read")]
+    Malformed(HeaderName),
     /// It was signed too long ago, or in the future: it may be a repetition.
-    #[error("the call was signed more than {TOLERANCE_S} s from now")]
-    Timestamp,
+    #[error("expected a call that was signed at most {tolerance_s} s from now, found {apart_s} s")]
+    Timestamp {
+        /// How far from now it was signed.
+        apart_s: u64,
+        /// How far it may be.
+        tolerance_s: u64,
+    },
     /// Somebody else signed it, or it was changed.
     #[error("no signature is right")]
     Signature,
@@ -103,16 +112,26 @@ impl Secret {
 
     /// Believes a call or not: its headers, its body as it came, and the time in seconds since 1970.
     pub fn verify(&self, headers: &HeaderMap, body: &[u8], now: u64) -> Result<(), VerifyError> {
-        let text = |name: &HeaderName| {
-            let value = headers.get(name).and_then(|value| value.to_str().ok());
-            value.ok_or(VerifyError::Headers)
-        };
-        let (id, signatures) = (text(&HEADER_ID)?, text(&HEADER_SIGNATURE)?);
-        let timestamp: u64 = text(&HEADER_TIMESTAMP)?
-            .parse()
-            .map_err(|_| VerifyError::Headers)?;
-        if timestamp.abs_diff(now) > TOLERANCE_S {
-            return Err(VerifyError::Timestamp);
+        self.verify_within(TOLERANCE, headers, body, now)
+    }
+
+    /// The same for clocks that may be so far apart.
+    pub fn verify_within(
+        &self,
+        tolerance: Duration,
+        headers: &HeaderMap,
+        body: &[u8],
+        now: u64,
+    ) -> Result<(), VerifyError> {
+        let (id, signatures) = (text(headers, HEADER_ID)?, text(headers, HEADER_SIGNATURE)?);
+        let timestamp = text(headers, HEADER_TIMESTAMP)?.parse::<u64>();
+        let timestamp = timestamp.map_err(|_| VerifyError::Malformed(HEADER_TIMESTAMP))?;
+        let (apart_s, tolerance_s) = (timestamp.abs_diff(now), tolerance.as_secs());
+        if apart_s > tolerance_s {
+            return Err(VerifyError::Timestamp {
+                apart_s,
+                tolerance_s,
+            });
         }
         let expected = self.mac(id, timestamp, body);
         let is_right = |signature: &str| {
@@ -133,6 +152,14 @@ impl Secret {
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body);
         mac.finalize().into_bytes().to_vec()
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Result<&str, VerifyError> {
+    match headers.get(&name).map(HeaderValue::to_str) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(VerifyError::Malformed(name)),
+        None => Err(VerifyError::Missing(name)),
     }
 }
 
@@ -198,96 +225,46 @@ mod tests {
         let other = Secret::parse("another secret, long enough").unwrap();
         let time = TIMESTAMP.to_string();
         let two = format!("v1,AAAA v1a,xyz {SIGNATURE}");
+        let missing = |name| Err(VerifyError::Missing(name));
+        let forged = || Err(VerifyError::Signature);
+        let late = Err(VerifyError::Timestamp {
+            apart_s: 301,
+            tolerance_s: 300,
+        });
+        let unreadable = Err(VerifyError::Malformed(HEADER_TIMESTAMP));
+        let now = TIMESTAMP;
         let cases = [
-            (ID, time.as_str(), SIGNATURE, BODY, TIMESTAMP, Ok(())),
-            (ID, &time, &two, BODY, TIMESTAMP, Ok(())),
-            (
-                "",
-                &time,
-                SIGNATURE,
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Headers),
-            ),
-            (
-                ID,
-                "",
-                SIGNATURE,
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Headers),
-            ),
-            (
-                ID,
-                "soon",
-                SIGNATURE,
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Headers),
-            ),
-            (ID, &time, "", BODY, TIMESTAMP, Err(VerifyError::Headers)),
-            (
-                ID,
-                &time,
-                SIGNATURE,
-                BODY,
-                TIMESTAMP + 301,
-                Err(VerifyError::Timestamp),
-            ),
-            (
-                ID,
-                &time,
-                SIGNATURE,
-                BODY,
-                TIMESTAMP - 301,
-                Err(VerifyError::Timestamp),
-            ),
-            (
-                "msg_x",
-                &time,
-                SIGNATURE,
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Signature),
-            ),
-            (
-                ID,
-                &time,
-                SIGNATURE,
-                b"{}",
-                TIMESTAMP,
-                Err(VerifyError::Signature),
-            ),
-            (
-                ID,
-                &time,
-                "v1,AAAA",
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Signature),
-            ),
-            (
-                ID,
-                &time,
-                &SIGNATURE[3..],
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Signature),
-            ),
-            (
-                ID,
-                "1614265331",
-                SIGNATURE,
-                BODY,
-                TIMESTAMP,
-                Err(VerifyError::Signature),
-            ),
+            (ID, time.as_str(), SIGNATURE, BODY, now, Ok(())),
+            (ID, &time, &two, BODY, now, Ok(())),
+            ("", &time, SIGNATURE, BODY, now, missing(HEADER_ID)),
+            (ID, "", SIGNATURE, BODY, now, missing(HEADER_TIMESTAMP)),
+            (ID, &time, "", BODY, now, missing(HEADER_SIGNATURE)),
+            (ID, "soon", SIGNATURE, BODY, now, unreadable),
+            (ID, &time, SIGNATURE, BODY, now + 301, late.clone()),
+            (ID, &time, SIGNATURE, BODY, now - 301, late),
+            ("msg_x", &time, SIGNATURE, BODY, now, forged()),
+            (ID, &time, SIGNATURE, b"{}", now, forged()),
+            (ID, &time, "v1,AAAA", BODY, now, forged()),
+            (ID, &time, &SIGNATURE[3..], BODY, now, forged()),
+            (ID, "1614265331", SIGNATURE, BODY, now, forged()),
         ];
         for (id, timestamp, signature, body, now, expected) in cases {
             let headers = headers(id, timestamp, signature);
             assert_eq!(secret.verify(&headers, body, now), expected, "{headers:?}");
             assert!(other.verify(&headers, body, now).is_err());
         }
+    }
+
+    #[test]
+    fn clocks_may_be_further_apart_for_whoever_says_so() {
+        let secret = Secret::parse(SECRET).unwrap();
+        let headers = headers(ID, &TIMESTAMP.to_string(), SIGNATURE);
+        let within = |tolerance, now| {
+            secret.verify_within(Duration::from_secs(tolerance), &headers, BODY, now)
+        };
+        assert_eq!(within(3_600, TIMESTAMP + 3_600), Ok(()));
+        assert!(within(3_600, TIMESTAMP + 3_601).is_err());
+        assert!(within(0, TIMESTAMP + 1).is_err());
     }
 
     #[test]

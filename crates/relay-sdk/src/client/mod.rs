@@ -10,6 +10,7 @@ mod reading;
 mod relay;
 mod sending;
 mod sessions;
+mod webhooks;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ pub use attachments::Download;
 pub use deliveries::{DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, FlushInput};
 pub use relay::{Registering, Relay};
 pub use sending::Sending;
+pub use webhooks::{Subscribing, Webhooks};
 
 /// Whoever has a credential. Clones share one socket, which is opened when something needs it and closed when
 /// the last of them is gone.

@@ -20,6 +20,7 @@ use relay_protocol::problem::{ErrorCode, Problem};
 use serde::Serialize;
 
 use super::agent::AgentClient;
+use super::webhooks::Webhooks;
 use super::{Client, bare, page, part};
 use crate::dial::{Dial, Server, ServerUrl};
 use crate::error::Result;
@@ -190,6 +191,12 @@ impl Relay {
     #[must_use]
     pub fn observer(&self, token: &str) -> Client {
         self.client.with_token(token)
+    }
+
+    /// The URLs that events go out to, and those that messages come in by.
+    #[must_use]
+    pub fn webhooks(&self) -> Webhooks {
+        Webhooks::of(self.client.clone())
     }
 
     /// Calls of an action, for listeners: `relay.action("deploy").called_by(&engineer)`.

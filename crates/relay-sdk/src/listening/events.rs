@@ -26,6 +26,12 @@ impl<T> EventName<T> {
     }
 }
 
+impl<T> AsRef<str> for EventName<T> {
+    fn as_ref(&self) -> &str {
+        self.name
+    }
+}
+
 impl<T: Send + 'static> Listen for EventName<T> {
     type Event = Event<T>;
 

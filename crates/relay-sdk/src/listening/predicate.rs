@@ -61,6 +61,12 @@ impl<T> Predicate<T> {
     }
 }
 
+impl<T> From<Predicate<T>> for Filter {
+    fn from(predicate: Predicate<T>) -> Self {
+        predicate.filter
+    }
+}
+
 impl<T: Send + 'static> Listen for Predicate<T> {
     type Event = Event<T>;
 

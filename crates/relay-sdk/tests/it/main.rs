@@ -19,3 +19,4 @@ mod runner;
 mod sessions;
 mod support;
 mod tls;
+mod webhooks;

@@ -1,6 +1,9 @@
 //! A server on a free port, a workspace, and short names for what every test does.
 
 mod proxy;
+#[path = "../../../../relay-server/tests/it/support/receiver.rs"]
+#[allow(dead_code, reason = "the server's tests use more of it")]
+mod receiver;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub(crate) use proxy::{Proxy, Weather};
+use receiver::calls_this_machine;
+pub(crate) use receiver::{Called, Receiver};
 
 /// How long anything may take before a test gives up on it. No test depends on how fast something is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,7 +89,7 @@ impl World {
         let config = Config {
             // A killed server does not wait for those that are connected.
             drain_timeout: Duration::ZERO,
-            ..Config::default()
+            ..calls_this_machine()
         };
         let serving = tokio::spawn(serve(listener, engine.clone(), config, async {
             let _ = stopped.await;
