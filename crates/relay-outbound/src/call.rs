@@ -154,6 +154,14 @@ impl Outbound {
         self.in_time(&target, checking).await
     }
 
+    /// Whether calls with these headers are made: not with those that say how a call is made.
+    pub fn check_headers(headers: &HeaderMap) -> Result<(), Error> {
+        match OWN_HEADERS.iter().find(|own| headers.contains_key(*own)) {
+            Some(own) => Err(Error::Header(own.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Makes a call, over a connection of its own.
     pub async fn call(&self, request: Request) -> Result<Answer, Error> {
         let target = checked(&request)?;
@@ -343,14 +351,8 @@ impl Drop for Open {
 /// The target of a request that leaves to the guard what is its own.
 pub(crate) fn checked(request: &Request) -> Result<Target, Error> {
     let target = Target::parse(&request.url)?;
-    let own = OWN_HEADERS.iter();
-    match own
-        .into_iter()
-        .find(|own| request.headers.contains_key(*own))
-    {
-        Some(own) => Err(Error::Header(own.clone())),
-        None => Ok(target),
-    }
+    Outbound::check_headers(&request.headers)?;
+    Ok(target)
 }
 
 /// The request as it goes over the connection.

@@ -148,7 +148,3 @@ pub const SCOPE_PATTERNS: usize = 64;
 pub const OBSERVER_TOKENS: usize = 1_000;
 /// Fewest bytes of a signing secret.
 pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
-/// Most event names or patterns of one webhook.
-pub const EVENTS_PER_WEBHOOK: usize = 64;
-/// Most headers that a webhook may add.
-pub const HEADERS_PER_WEBHOOK: usize = 16;

@@ -1,19 +1,23 @@
 //! One call of a webhook, and what it came to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use relay_core::Engine;
 use relay_core::store::live::StoredEvent;
 use relay_core::store::{CallMade, CallNext, WebhookRow};
-use relay_outbound::{Line, Request};
+use relay_outbound::{Line, Outbound, Request};
 use relay_protocol::limits::{REASON_BYTES, WEBHOOK_TIMEOUT_MS};
 use relay_protocol::time::Timestamp;
 use relay_signature::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret};
 
 use crate::webhook::Calls;
+
+/// What every call says by itself.
+const SIGNING: [HeaderName; 3] = [HEADER_ID, HEADER_TIMESTAMP, HEADER_SIGNATURE];
 
 /// What is to be sent.
 pub(super) struct ToSend {
@@ -82,14 +86,7 @@ fn request(row: &WebhookRow, event: &StoredEvent, at: Timestamp) -> Result<Reque
     let signatures = signatures(row, &id, seconds, &body, at);
     let signatures = signatures.map_err(|error| format!("the stored secret: {error}"))?;
     let mut request = Request::post_json(&row.body.url, body);
-    for (name, value) in &row.body.headers {
-        let header = HeaderName::try_from(name).ok();
-        let value = HeaderValue::try_from(value).ok();
-        let (Some(name), Some(value)) = (header, value) else {
-            return Err(format!("the header {name} can't be sent"));
-        };
-        request.headers.insert(name, value);
-    }
+    request.headers.extend(extra_headers(&row.body.headers)?);
     let own = [
         (HEADER_ID, id),
         (HEADER_TIMESTAMP, seconds.to_string()),
@@ -102,6 +99,21 @@ fn request(row: &WebhookRow, event: &StoredEvent, at: Timestamp) -> Result<Reque
             .insert(name, value.map_err(|error| error.to_string())?);
     }
     Ok(request)
+}
+
+/// The headers that a webhook sends along, or why they can't be sent.
+pub(crate) fn extra_headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let header = HeaderName::try_from(name).ok();
+        let header = header.filter(|header| !SIGNING.contains(header));
+        let (Some(header), Ok(value)) = (header, HeaderValue::try_from(value)) else {
+            return Err(format!("the header {name:?} can't be sent"));
+        };
+        headers.insert(header, value);
+    }
+    Outbound::check_headers(&headers).map_err(|error| error.to_string())?;
+    Ok(headers)
 }
 
 /// With the secret, and with the one before it while that is good.

@@ -15,6 +15,7 @@ use relay_core::{Caller, Engine};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+pub(crate) use self::call::extra_headers;
 use self::endpoint::Endpoint;
 use crate::webhook::Calls;
 
@@ -53,12 +54,15 @@ pub(crate) async fn run(engine: Arc<Engine>, calls: Arc<Calls>) {
             changed = changes.changed() => if changed.is_err() { return },
             // One that has ended was switched off, or could not be followed: look again.
             Some(ended) = tasks.join_next_with_id() => {
-                let id = match ended {
-                    Ok((id, ())) => id,
-                    Err(error) => error.id(),
+                let (id, was_ended) = match ended {
+                    Ok((id, ())) => (id, false),
+                    Err(error) => (error.id(), error.is_cancelled()),
                 };
                 running.retain(|_, running: &mut Running| running.task.id() != id);
-                tokio::time::sleep(PAUSE).await;
+                // One that was removed holds up nobody who is new.
+                if !was_ended {
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
     }

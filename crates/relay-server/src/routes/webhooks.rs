@@ -15,6 +15,7 @@ use relay_signature::Secret;
 use super::ListQuery;
 use crate::access::{Access, Inbound, Owner};
 use crate::call::{Call, Done, Json, Made, Nothing, OptionalJson, Params, idempotency_key};
+use crate::outbox::extra_headers;
 use crate::refusal::Refusal;
 use crate::table::Route;
 use crate::webhook::{new_secret, unusable};
@@ -147,6 +148,9 @@ async fn create(
     let Json(mut body) = call.body;
     let allowed = by.app().calls().outbound.check(&body.url).await;
     allowed.map_err(|error| unusable("url", &error))?;
+    if let Some(headers) = &body.headers {
+        extra_headers(headers).map_err(|error| unusable("headers", &error))?;
+    }
     let secret = secret(&by, body.secret.take())?;
     let made = by
         .engine()

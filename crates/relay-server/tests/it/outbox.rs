@@ -214,6 +214,7 @@ async fn what_can_not_be_called_is_refused() {
     }
     let world = World::start_with(calls_this_machine()).await;
     let url = "http://127.0.0.1:9/";
+    let with_header = |name: &str, value: &str| json!({ "url": url, "events": ["*"], "headers": { name: value } });
     let cases = [
         (json!({ "url": url, "events": [] }), 400),
         (json!({ "url": url, "events": ["no.such.event"] }), 400),
@@ -221,6 +222,11 @@ async fn what_can_not_be_called_is_refused() {
             json!({ "url": url, "events": ["*"], "secret": "short" }),
             400,
         ),
+        (with_header("host", "elsewhere"), 400),
+        (with_header("x team", "release"), 400),
+        (with_header("x-team", "two\nlines"), 400),
+        (with_header("Webhook-Id", "another"), 400),
+        (with_header("x-team", "release"), 201),
         (json!({ "url": url, "events": ["*"], "filter": {} }), 201),
     ];
     for (body, status) in cases {
