@@ -93,15 +93,20 @@ pub(crate) fn with_server(
     actor: Actor,
     work: impl AsyncFnOnce(&Contact) -> Outcome,
 ) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
-    runtime.block_on(async {
+    in_runtime(async {
         let contact = Contact::find(globals, actor).await?;
         let done = Box::pin(work(&contact)).await;
         done.map_err(|failure| contact.explain(failure))
     })
+}
+
+/// Runs a command that waits for something.
+pub(crate) fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
+    runtime.block_on(work)
 }
 
 impl Contact {

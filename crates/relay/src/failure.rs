@@ -267,6 +267,10 @@ fn next_step(problem: &Problem) -> Option<String> {
         ErrorCode::UnknownDelivery => by("delivery list", "shows the latest"),
         ErrorCode::UnknownSession => by("session list", "shows them"),
         ErrorCode::UnknownToken => by("token list", "shows them"),
+        ErrorCode::UnknownWebhook => {
+            let outgoing = by("webhook list", "shows those that are called");
+            format!("{outgoing}; {}", by("webhook inbound list", "the others"))
+        }
         ErrorCode::NotAMember => by("channel join CHANNEL --as AGENT", "joins it"),
         _ => without_command(problem)?.to_owned(),
     })
@@ -283,6 +287,9 @@ fn without_command(problem: &Problem) -> Option<&'static str> {
         }
         ErrorCode::Forbidden if detail.starts_with("expected a workspace key") => {
             "only the workspace may do that: use its key, for example by unsetting RELAY_TOKEN"
+        }
+        ErrorCode::InvalidRequest if detail.contains("`outbound.allow`") => {
+            "whoever starts the server can allow it: RELAY_OUTBOUND_ALLOW=HOST, or outbound.allow in relay.toml"
         }
         ErrorCode::StorageFull => {
             "what was acknowledged is safe and can be read; `relay doctor` says how much room the data has"

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::workspace::ObserverGrant;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState};
+use relay_protocol::selector::Filter;
 use relay_protocol::wire::UnknownLiteral;
 
 pub(crate) fn modes() -> impl TypedValueParser<Value = DeliveryMode> {
@@ -28,6 +29,11 @@ pub(crate) fn grants() -> impl TypedValueParser<Value = ObserverGrant> {
 pub(crate) fn id<T: FromStr>(text: &str) -> Result<T, String> {
     let expected = "expected an id such as 01a1e393-83fa-718d-8000-010000000009";
     text.parse().map_err(|_| expected.to_owned())
+}
+
+/// Reads a filter.
+pub(crate) fn filter(text: &str) -> Result<Filter, String> {
+    serde_json::from_str(text).map_err(|error| format!("expected a filter as JSON: {error}"))
 }
 
 fn one_of<T>(words: impl Iterator<Item = &'static str>) -> impl TypedValueParser<Value = T>

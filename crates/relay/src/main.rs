@@ -29,7 +29,7 @@ use crate::commands::serve::StartArguments;
 use crate::commands::{
     action, agent, audit, backup, bench, channel, completions, config as config_command, delivery,
     demo, doctor, inbox, listen, man, mcp, policy, react, reply, restore, search, send, serve,
-    session, token, up,
+    session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -109,6 +109,9 @@ enum Command {
     /// Be an MCP server for an agent, over standard input and output
     #[command(after_help = mcp::EXAMPLES)]
     Mcp(mcp::McpArguments),
+    /// Have events sent to URLs, let messages in by URLs, receive calls here
+    #[command(subcommand)]
+    Webhook(webhook::WebhookCommand),
     /// Show and change how deliveries are made
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -213,6 +216,7 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
             action::run(command, contact, output).await
         }),
         Command::Mcp(arguments) => mcp::run(arguments, globals, output),
+        Command::Webhook(command) => webhook::run(command, globals, output),
         Command::Policy(command) => with_server(globals, Workspace, async |contact| {
             policy::run(command, contact, output).await
         }),

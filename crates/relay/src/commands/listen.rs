@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::contact::Contact;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::literal;
 use crate::output::Output;
 use crate::{platform, words};
 
@@ -126,9 +127,8 @@ async fn ended(relay: &Relay) -> Failure {
 impl ListenArguments {
     fn filter(&self) -> Outcome<Filter> {
         let mut filter = match self.selector.starts_with('{') {
-            true => serde_json::from_str(&self.selector).map_err(|error| {
-                Failure::usage(format!("expected a filter as JSON: {error}"))
-                    .next("`relay listen --help` has an example")
+            true => literal::filter(&self.selector).map_err(|error| {
+                Failure::usage(error).next("`relay listen --help` has an example")
             })?,
             false => Filter::event(self.selector.clone()),
         };

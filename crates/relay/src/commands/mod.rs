@@ -28,3 +28,4 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod token;
 pub(crate) mod up;
+pub(crate) mod webhook;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{Desk, Setup, finish, soon};
@@ -120,8 +119,7 @@ async fn stopped_half_way_it_leaves_nothing_behind() {
         .await
         .contains("@demo-planner -> @demo-coder")
     {}
-    let pid = running.child.id().unwrap().try_into().unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    running.interrupt();
     let mut child = running.stop_reading();
     let ended = soon("the end", child.wait()).await.unwrap();
     assert_eq!(ended.code(), Some(130));

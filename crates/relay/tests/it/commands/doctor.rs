@@ -351,8 +351,7 @@ async fn stopped_half_way_it_leaves_nobody_behind() {
     let desk = Desk::new().await;
     let mut running = desk.start(&["doctor"]);
     while !running.line().await.contains("two sessions") {}
-    let pid = running.child.id().unwrap().try_into().unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
+    running.interrupt();
     let ended = soon("the end", running.child.wait()).await.unwrap();
     // On a fast machine it may have been through already; either way nobody is left.
     assert!(matches!(ended.code(), Some(130 | 0)), "{ended:?}");

@@ -20,3 +20,4 @@ mod sending;
 mod sessions;
 mod shell;
 mod starting;
+mod webhook;

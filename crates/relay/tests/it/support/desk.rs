@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use relay_sdk::AgentClient;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -114,10 +115,15 @@ impl Desk {
 }
 
 impl Running {
-    /// The next line that it prints.
+    /// The next line that it prints, masked.
     pub(crate) async fn line(&mut self) -> String {
+        masked(&self.unmasked_line().await)
+    }
+
+    /// The next line as it is.
+    pub(crate) async fn unmasked_line(&mut self) -> String {
         let line = soon("a line", self.lines.next_line()).await.unwrap();
-        masked(&line.expect("the command goes on"))
+        line.expect("the command goes on")
     }
 
     /// Reads all that it still prints; its code and its error.
@@ -125,6 +131,12 @@ impl Running {
         while let Ok(Some(_)) = soon("the end", self.lines.next_line()).await {}
         let Done { code, err, .. } = ended(self.child).await;
         (code, err)
+    }
+
+    /// Asks it to stop, as people do.
+    pub(crate) fn interrupt(&self) {
+        let id = self.child.id().unwrap().try_into().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
     }
 
     /// Nobody reads what it prints from now on.

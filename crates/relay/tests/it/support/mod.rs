@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use desk::{Desk, Done, ended, finish, masked, text};
+pub(crate) use desk::{Desk, Done, Running, ended, finish, masked, text};
 pub(crate) use proxy::{Proxy, Weather};
 pub(crate) use server::{Server, Setup, output};
 
