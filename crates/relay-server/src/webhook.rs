@@ -23,7 +23,7 @@ use relay_protocol::render::render;
 use relay_protocol::session::{Attach, Attached};
 use relay_protocol::socket::{ControlFrame, ControlResult, ReceiptFrame};
 use relay_protocol::wire;
-use relay_signature::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, Secret};
+use relay_signature::Secret;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -227,14 +227,7 @@ impl Callee {
         let now = self.calls.environment.clock.now().as_millis();
         let signed = self.secret.sign(id, now.unsigned_abs() / 1_000, &body);
         let mut request = Request::post_json(&self.url, body);
-        let headers = [
-            (HEADER_ID, signed.id),
-            (HEADER_TIMESTAMP, signed.timestamp.to_string()),
-            (HEADER_SIGNATURE, signed.signature),
-        ];
-        for (name, value) in headers {
-            request.headers.insert(name, value.try_into().ok()?);
-        }
+        signed.add_to(&mut request.headers);
         tokio::select! {
             answer = self.calls.outbound.call(request) => Some(answer),
             () = self.calls.cut_off.cancelled() => None,

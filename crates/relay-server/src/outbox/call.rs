@@ -12,7 +12,9 @@ use relay_core::store::{CallMade, CallNext, WebhookRow};
 use relay_outbound::{Line, Outbound, Request};
 use relay_protocol::limits::{REASON_BYTES, WEBHOOK_TIMEOUT_MS};
 use relay_protocol::time::Timestamp;
-use relay_signature::{HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret};
+use relay_signature::{
+    HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, InvalidSecret, Secret, Signed,
+};
 
 use crate::webhook::Calls;
 
@@ -83,21 +85,11 @@ fn request(row: &WebhookRow, event: &StoredEvent, at: Timestamp) -> Result<Reque
     let body = Bytes::copy_from_slice(event.json().get().as_bytes());
     let id = event.event.id.to_string();
     let seconds = at.as_millis().unsigned_abs() / 1_000;
-    let signatures = signatures(row, &id, seconds, &body, at);
-    let signatures = signatures.map_err(|error| format!("the stored secret: {error}"))?;
+    let signed = signed(row, &id, seconds, &body, at);
+    let signed = signed.map_err(|error| format!("the stored secret: {error}"))?;
     let mut request = Request::post_json(&row.body.url, body);
     request.headers.extend(extra_headers(&row.body.headers)?);
-    let own = [
-        (HEADER_ID, id),
-        (HEADER_TIMESTAMP, seconds.to_string()),
-        (HEADER_SIGNATURE, signatures),
-    ];
-    for (name, value) in own {
-        let value = HeaderValue::try_from(value);
-        request
-            .headers
-            .insert(name, value.map_err(|error| error.to_string())?);
-    }
+    signed.add_to(&mut request.headers);
     Ok(request)
 }
 
@@ -116,24 +108,22 @@ pub(crate) fn extra_headers(given: &BTreeMap<String, String>) -> Result<HeaderMa
     Ok(headers)
 }
 
-/// With the secret, and with the one before it while that is good.
-fn signatures(
+/// Signed with the secret, and with the one before it while that is good.
+fn signed(
     row: &WebhookRow,
     id: &str,
     seconds: u64,
     body: &[u8],
     at: Timestamp,
-) -> Result<String, InvalidSecret> {
-    let mut signatures = Secret::parse(&row.secret)?
-        .sign(id, seconds, body)
-        .signature;
+) -> Result<Signed, InvalidSecret> {
+    let mut signed = Secret::parse(&row.secret)?.sign(id, seconds, body);
     if let Some((old, until)) = &row.old_secret
         && at < *until
     {
         let old = Secret::parse(old)?.sign(id, seconds, body);
-        signatures = format!("{signatures} {}", old.signature);
+        signed.signature = format!("{} {}", signed.signature, old.signature);
     }
-    Ok(signatures)
+    Ok(signed)
 }
 
 fn shortened(text: String) -> String {
