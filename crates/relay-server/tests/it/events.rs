@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::support::{Client, Raw, World, dechunk, soon};
 
 /// A stream of server-sent events.
-struct Stream {
+pub(crate) struct Stream {
     stream: TcpStream,
     /// What came after the head, in chunks.
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn open(client: &Client, path: &str, last: Option<&str>) -> Self {
+    pub(crate) async fn open(client: &Client, path: &str, last: Option<&str>) -> Self {
         let mut raw = Raw::new("GET", path);
         if let Some(last) = last {
             raw = raw.header("last-event-id", last);
@@ -54,7 +54,7 @@ impl Stream {
     }
 
     /// The next event: its id and what it is.
-    async fn event(&mut self) -> (u64, Value) {
+    pub(crate) async fn event(&mut self) -> (u64, Value) {
         loop {
             let piece = self.piece().await.expect("the stream goes on");
             let field = |name: &str| {

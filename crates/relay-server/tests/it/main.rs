@@ -11,6 +11,7 @@ mod attachments;
 mod description;
 mod doors;
 mod events;
+mod everywhere;
 mod layout;
 mod limits;
 mod matrix;
