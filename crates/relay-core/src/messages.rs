@@ -89,6 +89,14 @@ impl Engine {
         if inbound.id != id {
             return Err(Error::UnknownWebhook(id));
         }
+        if body.message.trim().is_empty() {
+            return Err(Error::Invalid {
+                path: "message",
+                expected: "text".to_owned(),
+                found: "an empty message".to_owned(),
+            });
+        }
+        within("message", TEXT_BYTES, body.message.len())?;
         let idempotency = idempotency(idempotency_key.as_deref(), &body)?;
         let name = author_name(&body, inbound)?;
         let author = Author::Webhook(inbound.no, format!("{name} (via webhook)").into());

@@ -12,6 +12,7 @@ mod description;
 mod doors;
 mod events;
 mod everywhere;
+mod inbound;
 mod layout;
 mod limits;
 mod matrix;
