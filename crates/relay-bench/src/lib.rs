@@ -24,6 +24,7 @@ mod report;
 mod rows;
 mod server;
 mod session;
+mod sink;
 mod text;
 mod wire;
 mod world;

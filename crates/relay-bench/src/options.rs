@@ -55,6 +55,10 @@ pub struct Sizes {
     pub idle: Duration,
     /// Actions that there are when tools are listed.
     pub actions: usize,
+    /// Webhooks that get each event.
+    pub webhooks: usize,
+    /// Calls of webhooks in a round.
+    pub calls: usize,
     /// Messages in a small database.
     pub stored_small: usize,
     /// Messages in a large one.
@@ -80,6 +84,8 @@ impl Sizes {
             idle_sessions: 10_000,
             idle: Duration::from_secs(3),
             actions: 1_000,
+            webhooks: 100,
+            calls: 10_000,
             stored_small: 10_000,
             stored_large: 1_000_000,
             stored_per_agent: 1_000,
@@ -97,6 +103,7 @@ impl Sizes {
             casts: 8,
             idle_sessions: 2_000,
             idle: Duration::from_secs(1),
+            calls: 3_000,
             stored_large: 100_000,
             ..Self::full()
         }
@@ -146,6 +153,10 @@ parts! {
     Broadcast = "broadcast";
     /// Memory of sessions that do nothing.
     Idle = "idle";
+    /// From the call of an action to its end.
+    Actions = "actions";
+    /// Events that go out to webhooks.
+    Webhooks = "webhooks";
     /// A start after a crash.
     Recovery = "recovery";
     /// Tool calls and lists over MCP.

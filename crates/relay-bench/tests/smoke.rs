@@ -15,6 +15,7 @@ use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_mcp::McpServer;
 use relay_sdk::{Options, Relay};
+use relay_outbound::{AllowList, Limits, Outbound};
 use relay_server::{Config, Rate};
 use serde_json::json;
 
@@ -97,6 +98,8 @@ fn tiny() -> Sizes {
         idle_sessions: 20,
         idle: Duration::from_millis(50),
         actions: 60,
+        webhooks: 3,
+        calls: 30,
         stored_small: 100,
         stored_large: 400,
         stored_per_agent: 50,
@@ -132,6 +135,7 @@ fn serve(arguments: Vec<String>) {
         let config = Config {
             per_token: unlimited,
             mcp: mcp_door::mcp(door),
+            outbound: Outbound::new(AllowList::new(["127.0.0.1"]).unwrap(), Limits::default()),
             ..Config::default()
         };
         let never = std::future::pending();

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::send::HttpSender;
@@ -21,7 +22,7 @@ use crate::wire::WebSocket;
 use crate::world::World;
 
 /// From one message to the next.
-const PACE: Duration = Duration::from_millis(10);
+pub(super) const PACE: Duration = Duration::from_millis(10);
 
 const HANDLER: &str = "send to handler";
 const ANSWERED: &str = "send to its answer";
@@ -38,12 +39,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut line = Line::open(&world).await?;
     let plain = PlainServer::start()?;
     let mut echo = WebSocket::connect(plain.address, "/", "").await?;
-    let scratch = tempfile::tempdir_in(bench.directory())?;
-    let database = scratch.path().join("plain.db");
-    let mut commits = Some(Commits {
-        database: rows::open(&database)?,
-        number: 0,
-    });
+    let mut commits = Commits::open(bench)?;
     line.send(10).await?;
     for _ in 0..sizes.rounds {
         let others = bench.begin_round([&server.process]).await;
@@ -51,15 +47,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         section.add(HANDLER, &percentiles(times.handler));
         section.add(ANSWERED, &percentiles(times.answer));
         section.add(SETTLED, &percentiles(times.settled));
-        let mut committing = commits.take().context("the commits are elsewhere")?;
-        let count = sizes.single;
-        let committed = tokio::task::spawn_blocking(move || {
-            let times = committing.commit(count);
-            (committing, times)
-        });
-        let (back, times) = committed.await?;
-        commits = Some(back);
-        section.add(COMMIT, &percentiles(times?));
+        let times = commits.commit_many(sizes.single).await?;
+        section.add(COMMIT, &percentiles(times));
         section.add(ECHO, &percentiles(echoes(&mut echo, sizes.single).await?));
         section.others.push(others.cores());
     }
@@ -158,12 +147,44 @@ impl Handler for Telling {
 }
 
 /// Commits by hand.
-struct Commits {
+pub(super) struct Commits {
+    /// Not here while it is at work elsewhere.
+    hand: Option<Hand>,
+    _scratch: TempDir,
+}
+
+impl Commits {
+    pub(super) fn open(bench: &Bench<'_>) -> Result<Self> {
+        let scratch = tempfile::tempdir_in(bench.directory())?;
+        let database = scratch.path().join("plain.db");
+        Ok(Self {
+            hand: Some(Hand {
+                database: rows::open(&database)?,
+                number: 0,
+            }),
+            _scratch: scratch,
+        })
+    }
+
+    /// How long each of so many commits takes.
+    pub(super) async fn commit_many(&mut self, count: usize) -> Result<Vec<Duration>> {
+        let mut hand = self.hand.take().context("the commits are elsewhere")?;
+        let committed = tokio::task::spawn_blocking(move || {
+            let times = hand.commit(count);
+            (hand, times)
+        });
+        let (hand, times) = committed.await?;
+        self.hand = Some(hand);
+        times
+    }
+}
+
+struct Hand {
     database: rusqlite::Connection,
     number: i64,
 }
 
-impl Commits {
+impl Hand {
     fn commit(&mut self, count: usize) -> Result<Vec<Duration>> {
         let mut times = Vec::new();
         for _ in 0..count {
@@ -181,7 +202,7 @@ impl Commits {
     }
 }
 
-async fn echoes(socket: &mut WebSocket, count: usize) -> Result<Vec<Duration>> {
+pub(super) async fn echoes(socket: &mut WebSocket, count: usize) -> Result<Vec<Duration>> {
     let text = "x".repeat(300);
     let mut times = Vec::new();
     for _ in 0..count {

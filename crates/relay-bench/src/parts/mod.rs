@@ -1,5 +1,6 @@
 //! What is measured, one file for each part.
 
+mod actions;
 mod broadcast;
 mod crowd;
 mod fanout;
@@ -14,6 +15,7 @@ mod search;
 mod send;
 mod settled;
 mod silent;
+mod webhooks;
 
 use anyhow::Result;
 
@@ -33,6 +35,8 @@ pub(crate) async fn run(bench: &Bench<'_>, part: Part) -> Result<Section> {
         Part::Fanout => fanout::run(bench).await,
         Part::Broadcast => broadcast::run(bench).await,
         Part::Idle => idle::run(bench).await,
+        Part::Actions => actions::run(bench).await,
+        Part::Webhooks => webhooks::run(bench).await,
         Part::Recovery => recovery::run(bench).await,
         Part::Mcp => mcp::run(bench).await,
         Part::Growth => growth::run(bench).await,

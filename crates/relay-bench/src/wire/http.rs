@@ -123,6 +123,18 @@ impl Http {
 /// How a body in chunks ends.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
+/// How long a request is with its body, if all of it is there.
+pub(crate) fn request_bytes(bytes: &[u8]) -> Result<Option<usize>> {
+    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(&bytes[..end]).context("a head that is not text")?;
+    let length = header(text.split("\r\n"), "content-length");
+    let length: usize = length.and_then(|it| it.parse().ok()).unwrap_or(0);
+    let whole = end + 4 + length;
+    Ok((bytes.len() >= whole).then_some(whole))
+}
+
 /// What the head of an answer says.
 #[derive(Debug, PartialEq)]
 struct Head {

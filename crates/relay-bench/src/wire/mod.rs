@@ -8,5 +8,5 @@ mod http;
 mod websocket;
 
 pub(crate) use buffer::Incoming;
-pub(crate) use http::{Answer, Http};
+pub(crate) use http::{Answer, Http, request_bytes};
 pub(crate) use websocket::WebSocket;
