@@ -14,6 +14,7 @@ mod hostile;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod mcp_clients;
+mod outcomes;
 mod readme;
 mod serve;
 mod support;
