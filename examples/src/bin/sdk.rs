@@ -1,37 +1,16 @@
 //! Two agents over a real server, with the SDK: a session that echoes, and somebody who talks to it.
 
-use std::sync::Arc;
-
 use anyhow::Result;
-use relay_core::environment::Environment;
-use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
-use relay_core::{Caller, Engine};
+use relay_examples::Server;
 use relay_sdk::{CallbackSession, Relay, delivered, events};
-use relay_server::{Config, serve};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use relay_server::Config;
+use tokio::sync::mpsc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A server, as `relay serve` runs one.
-    let directory = tempfile::tempdir()?;
-    let environment = Environment::system();
-    let options = SqliteOptions::new(directory.path().join("relay.db"));
-    let store = SqliteStore::open(&options, environment.random.clone())?;
-    let engine = Arc::new(Engine::new(Arc::new(store), environment));
-    let admin_key = engine.create_admin_key(&Caller::process_owner()).await?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let url = format!("http://{}", listener.local_addr()?);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(serve(listener, engine, Config::default(), async {
-        let _ = stopped.await;
-    }));
-
-    talk(&url, &admin_key).await?;
-
-    drop(stop);
-    server.await??;
-    Ok(())
+    let server = Server::start(Config::default()).await?;
+    talk(&server.url, &server.admin_key).await?;
+    server.stop().await
 }
 
 async fn talk(url: &str, admin_key: &str) -> Result<()> {
