@@ -14,8 +14,8 @@ use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_mcp::McpServer;
-use relay_sdk::{Options, Relay};
 use relay_outbound::{AllowList, Limits, Outbound};
+use relay_sdk::{Options, Relay};
 use relay_server::{Config, Rate};
 use serde_json::json;
 
