@@ -20,3 +20,4 @@ mod serve;
 mod support;
 mod survival;
 mod terminal;
+mod verifier;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::support::{Desk, finish, installed, skipped, soon, text};
+use crate::support::{Desk, finish, node, soon, text};
 
 /// Where the clients are.
 fn folder() -> PathBuf {
@@ -19,19 +19,8 @@ fn folder() -> PathBuf {
 }
 
 /// Node, if it is there and the clients are installed.
-fn node() -> Option<PathBuf> {
-    let node = installed("MCP clients", &["node"], "--version")?;
-    if folder()
-        .join("node_modules/@modelcontextprotocol/sdk")
-        .exists()
-    {
-        return Some(node);
-    }
-    skipped(
-        "MCP clients",
-        "`npm ci` was not run in crates/relay/tests/mcp-clients",
-    );
-    None
+fn node_with_clients() -> Option<PathBuf> {
+    node("MCP clients", &folder(), "@modelcontextprotocol/sdk")
 }
 
 /// How a client reaches Relay.
@@ -99,7 +88,9 @@ async fn a_client_in_another_language_lists_hears_calls_and_reads_over_stdio() {
 }
 
 async fn a_client_lists_hears_calls_and_reads(way: Way) {
-    let Some(node) = node() else { return };
+    let Some(node) = node_with_clients() else {
+        return;
+    };
     let desk = Desk::new().await;
     desk.register(&["ada", "bob"]).await;
     let (ada, bob) = (desk.agent("ada").await, desk.agent("bob").await);
@@ -168,7 +159,9 @@ async fn the_conformance_suite_finds_what_it_may_over_stdio() {
 }
 
 async fn the_conformance_suite_finds_what_it_may(way: Way) {
-    let Some(node) = node() else { return };
+    let Some(node) = node_with_clients() else {
+        return;
+    };
     let desk = Desk::new().await;
     desk.register(&["ada", "bob"]).await;
     let (ada, bob) = (desk.agent("ada").await, desk.agent("bob").await);

@@ -46,6 +46,19 @@ pub(crate) fn installed(test: &str, names: &[&str], version: &str) -> Option<Pat
     found
 }
 
+/// Node, if it is there and this package is installed in this folder.
+pub(crate) fn node(test: &str, folder: &Path, package: &str) -> Option<PathBuf> {
+    let node = installed(test, &["node"], "--version")?;
+    if folder.join("node_modules").join(package).exists() {
+        return Some(node);
+    }
+    skipped(
+        test,
+        &format!("`npm ci` was not run in {}", folder.display()),
+    );
+    None
+}
+
 /// Where a shell looks for programs, with the one under test first.
 pub(crate) fn search_path() -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_relay")).parent().unwrap();
