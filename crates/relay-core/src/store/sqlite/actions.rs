@@ -23,7 +23,7 @@ use crate::store::news::News;
 use crate::store::records::{AgentNo, AgentRow};
 use crate::store::requests::Viewer;
 
-/// How many rows a page looks at, at a time, for some that are for the one who asks.
+/// How many rows a page looks at, at a time, when the first ones were not all for the one who asks.
 const LOOKED_AT: usize = 200;
 
 const COLUMNS: &str = "no, version, workspace, owner, body, created_at";
@@ -308,8 +308,11 @@ pub(super) fn list(connection: &Connection, query: &ActionQuery) -> Result<Page<
     };
     let mut found = Vec::new();
     let mut after = query.page.cursor.clone().unwrap_or_default();
+    // Mostly everything is for everybody: then these are the page, and the one that says that there is more.
+    let mut looked_at = query.page.limit + 1;
     while found.len() <= query.page.limit {
-        let rows = next(connection, viewer.workspace_no, &after, query.of_agents)?;
+        let rows = next(connection, query, &after, looked_at)?;
+        looked_at = LOOKED_AT;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.body.name);
         for stored in rows {
@@ -327,15 +330,16 @@ pub(super) fn list(connection: &Connection, query: &ActionQuery) -> Result<Page<
 
 fn next(
     connection: &Connection,
-    workspace_no: u32,
+    query: &ActionQuery,
     after: &str,
-    of_agents: bool,
+    most: usize,
 ) -> Result<Vec<Stored>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM actions WHERE workspace = ?1 AND name > ?2
              AND (owner IS NOT NULL OR NOT ?3) ORDER BY name LIMIT ?4"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![workspace_no, after, of_agents, LOOKED_AT], read)?;
+    let (workspace_no, of_agents) = (query.viewer.workspace_no, query.of_agents);
+    let rows = statement.query_map(params![workspace_no, after, of_agents, most], read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
