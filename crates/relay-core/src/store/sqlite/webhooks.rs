@@ -348,8 +348,8 @@ impl Tx<'_> {
             Some(at) => self.execute(
                 "INSERT INTO webhook_retries (webhook, position, attempts, since, next_at)
                  VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (webhook, position)
-                     DO UPDATE SET attempts = excluded.attempts, next_at = excluded.next_at",
+                 ON CONFLICT (webhook, position) DO UPDATE
+                     SET attempts = max(attempts, excluded.attempts), next_at = excluded.next_at",
                 params![
                     row.no.0,
                     position.key(),
