@@ -14,7 +14,7 @@ use relay_protocol::action::{ActionCaller, AvailableTo, is_available};
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::workspace::{ObserverGrant, ObserverScope};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
-use relay_protocol::ids::{AgentId, MessageId};
+use relay_protocol::ids::{AgentId, InvocationId, MessageId};
 use relay_protocol::selector::Selector;
 use relay_protocol::session_event::AgentSessionEvent;
 use uuid::Uuid;
@@ -83,6 +83,8 @@ trait Oracle {
     fn is_in_channel(&mut self, name: &str) -> Result<bool>;
     /// Where a message is, if there is such a message.
     fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>>;
+    /// Whether the agent that looks has called, or owned the action that was called.
+    fn has_part_in(&mut self, call: InvocationId) -> Result<bool>;
 }
 
 /// Decides how much of an event is seen.
@@ -95,7 +97,7 @@ fn sight(eyes: &Eyes, event: &LoggedEvent, oracle: &mut dyn Oracle) -> Result<Si
 }
 
 /// An agent sees its channels' and conversations' messages, deliveries that it sent or receives, how
-/// everybody is, actions that it may call, and what is its own.
+/// everybody is, actions that it may call, calls that it made or handles, and what is its own.
 fn agent_sees(me: &Me, subject: Subject, oracle: &mut dyn Oracle) -> Result<bool> {
     let id = me.id;
     match subject {
@@ -113,7 +115,8 @@ fn agent_sees(me: &Me, subject: Subject, oracle: &mut dyn Oracle) -> Result<bool
         Subject::Channel { id: room, .. } => room.map_or(Ok(false), |room| oracle.is_in(room)),
         Subject::Status => Ok(true),
         Subject::Session { agent, .. } | Subject::Agent(agent) => Ok(agent == id),
-        Subject::Action { caller } => Ok(caller == Some(id)),
+        Subject::Action { caller, .. } if caller == Some(id) => Ok(true),
+        Subject::Action { call, .. } => call.map_or(Ok(false), |call| oracle.has_part_in(call)),
         Subject::Offer { owner, .. } if owner == Some(id) => Ok(true),
         Subject::Offer { available_to, .. } => may_call(me, available_to.as_deref(), oracle),
         Subject::Permission { agent, .. } => Ok(me.is_human() || agent == Some(id)),
@@ -314,6 +317,18 @@ impl Oracle for Records {
         match self.store.channel(self.workspace_no, name).wait() {
             Ok(channel) if channel.archived_at.is_none() => self.is_in(channel.id.uuid()),
             Ok(_) | Err(Error::UnknownChannel { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_part_in(&mut self, call: InvocationId) -> Result<bool> {
+        let viewer = Viewer {
+            workspace_no: self.workspace_no,
+            agent: self.agent,
+        };
+        match self.store.invocation(viewer, call).wait() {
+            Ok(_) => Ok(true),
+            Err(Error::UnknownInvocation(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }

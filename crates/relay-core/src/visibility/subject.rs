@@ -3,7 +3,7 @@
 use relay_protocol::action::AvailableTo;
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::event::{LoggedEvent, RelayEvent, SessionReport};
-use relay_protocol::ids::{AgentId, MessageId};
+use relay_protocol::ids::{AgentId, InvocationId, MessageId};
 use relay_protocol::message::{RelayMessage, RelayMessageTarget};
 use uuid::Uuid;
 
@@ -33,7 +33,10 @@ pub(super) enum Subject {
     /// Something in a session.
     Session { agent: AgentId, content: Content },
     /// The call of an action.
-    Action { caller: Option<AgentId> },
+    Action {
+        caller: Option<AgentId>,
+        call: Option<InvocationId>,
+    },
     /// An action that came or went: whose it is, and for whom.
     Offer {
         owner: Option<AgentId>,
@@ -135,7 +138,10 @@ pub(super) fn of(event: &LoggedEvent) -> Subject {
         RelayEvent::ActionInvoked(e)
         | RelayEvent::ActionCompleted(e)
         | RelayEvent::ActionFailed(e)
-        | RelayEvent::ActionDenied(e) => Subject::Action { caller: e.agent.id },
+        | RelayEvent::ActionDenied(e) => Subject::Action {
+            caller: e.agent.id,
+            call: e.invocation_id,
+        },
         RelayEvent::ActionRegistered(e) | RelayEvent::ActionRemoved(e) => Subject::Offer {
             owner: e.agent.as_ref().and_then(|owner| owner.id),
             available_to: e.available_to.clone(),

@@ -17,6 +17,11 @@ const UNHEARD: u128 = 21;
 /// In `#other`, by me.
 const WRITTEN: u128 = 22;
 
+/// A call of my action.
+const HANDLED: u128 = 23;
+/// A call of the other's.
+const UNHANDLED: u128 = 24;
+
 fn id(number: u128) -> String {
     Uuid::from_u128(number).to_string()
 }
@@ -30,6 +35,10 @@ impl Oracle for World {
 
     fn is_in_channel(&mut self, name: &str) -> Result<bool> {
         Ok(name == "mine")
+    }
+
+    fn has_part_in(&mut self, call: InvocationId) -> Result<bool> {
+        Ok(call.uuid().as_u128() == HANDLED)
     }
 
     fn whereabouts(&mut self, message: MessageId) -> Result<Option<Whereabouts>> {
@@ -166,6 +175,12 @@ fn action(agent: u128) -> Value {
     json!({ "type": "action.invoked", "action": "a", "agent": { "name": "x", "id": id(agent) }, "at": AT })
 }
 
+fn called(agent: u128, call: u128) -> Value {
+    let mut event = action(agent);
+    event["invocationId"] = json!(id(call));
+    event
+}
+
 fn offered(name: &str, owner: u128, available_to: Value) -> Value {
     let mut event = json!({
         "type": name, "action": "a", "agent": { "name": "x", "id": id(owner) }, "at": AT,
@@ -257,6 +272,8 @@ fn an_agent_sees_what_is_its_own() {
         (usage(OTHER), false),
         (action(ME), true),
         (action(OTHER), false),
+        (called(OTHER, HANDLED), true),
+        (called(OTHER, UNHANDLED), false),
         (offered("action.registered", OTHER, Value::Null), true),
         (offered("action.removed", OTHER, Value::Null), true),
         (offered("action.registered", OTHER, json!([])), false),

@@ -44,7 +44,13 @@ async fn a_call_reaches_the_handler_and_its_end_every_listener() {
     let mut caller = alice.socket().await;
     let listen = json!({ "type": "subscribe", "id": "a", "pattern": "action.*" });
     owner.done(listen.clone()).await;
-    caller.done(listen).await;
+    caller.done(listen.clone()).await;
+    // Whoever offers the action hears of its calls, and nobody else.
+    let mut offering = bob.socket().await;
+    offering.done(listen.clone()).await;
+    let carol = world.agent("carol").await;
+    let mut bystander = carol.socket().await;
+    bystander.done(listen).await;
 
     let id = invoke(&alice, "hello").await;
     let call = handler.next("invoke").await;
@@ -54,7 +60,7 @@ async fn a_call_reaches_the_handler_and_its_end_every_listener() {
     assert_eq!(call["input"], json!({ "text": "hello" }));
     let answered = handler.done(result(&id, json!({ "label": "spam" }))).await;
     assert_eq!(answered["result"]["state"], "completed");
-    for listener in [&mut owner, &mut caller] {
+    for listener in [&mut owner, &mut caller, &mut offering] {
         for expected in ["action.invoked", "action.completed"] {
             let frame = listener.next("event").await;
             assert_eq!(frame["event"]["type"], expected);
@@ -64,6 +70,11 @@ async fn a_call_reaches_the_handler_and_its_end_every_listener() {
     let path = format!("/v1/invocations/{}", id.as_str().unwrap());
     let shown = alice.get(&path).await.expect(200);
     assert_eq!(shown["output"], json!({ "label": "spam" }));
+    assert_eq!(
+        bystander.ask(json!({ "type": "ping" })).await["type"],
+        "pong"
+    );
+    assert_eq!(bystander.passed("event"), 0);
     // Said once more, as after a lost connection; and something else.
     handler.done(result(&id, json!({ "label": "spam" }))).await;
     let refused = handler.refused(result(&id, json!("other"))).await;
