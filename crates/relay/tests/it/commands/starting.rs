@@ -106,7 +106,7 @@ async fn up_after_a_crash_starts_again_with_what_there_was() {
         .arg(setup.data());
     let server = Server::start(command, &setup.data(), setup.file("log")).await;
     server.relay().agent("ada").await.unwrap();
-    drop(server);
+    server.kill().await;
     let _ = setup.start().await;
 }
 
