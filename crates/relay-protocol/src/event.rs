@@ -23,7 +23,9 @@ use crate::ids::{
     WebhookId,
 };
 use crate::message::{RelayEventEnvelope, RelayMessage, RelayMessageChannelRef};
-use crate::permission::{PermissionOutcome, PermissionRecord};
+use crate::permission::{
+    Grant, PermissionDecider, PermissionExecution, PermissionOutcome, PermissionRecord,
+};
 use crate::problem::Problem;
 use crate::session_event::AgentSessionEvent;
 use crate::status::AgentStatus;
@@ -113,6 +115,18 @@ tagged_union! {
         "permission.expired" => PermissionExpired(PermissionEnded),
         /// The question is no longer needed.
         "permission.cancelled" => PermissionCancelled(PermissionEnded),
+        /// Somebody who may decide has it before their eyes.
+        "permission.seen" => PermissionSeen(PermissionTouched),
+        /// Somebody answered who may not.
+        "permission.refused" => PermissionRefused(PermissionTouched),
+        /// What was allowed is about to run.
+        "permission.started" => PermissionStarted(PermissionExecuted),
+        /// What was allowed has run, or won't.
+        "permission.finished" => PermissionFinished(PermissionExecuted),
+        /// A standing decision was made.
+        "grant.created" => GrantCreated(GrantEvent),
+        /// A standing decision was taken back.
+        "grant.revoked" => GrantRevoked(GrantEvent),
 
         /// A webhook attempt failed.
         "webhook.failed" => WebhookFailed(WebhookEvent),
@@ -559,6 +573,54 @@ pub struct PermissionEnded {
     pub session_id: Option<SessionId>,
     /// How it ended.
     pub outcome: PermissionOutcome,
+}
+
+/// Somebody has looked at a permission request, or tried to decide about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionTouched {
+    /// The request.
+    pub permission_id: PermissionId,
+    /// The agent that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// The session that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Who.
+    pub by: PermissionDecider,
+    /// Why they may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What became of a call that was allowed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PermissionExecuted {
+    /// The request.
+    pub permission_id: PermissionId,
+    /// The agent that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// The session that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// The hash of what runs.
+    pub args_hash: String,
+    /// How far it has got.
+    pub execution: PermissionExecution,
+}
+
+/// A standing decision was made or taken back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GrantEvent {
+    /// The decision.
+    pub grant: Box<Grant>,
+    /// The agent it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
 }
 
 /// Something about a webhook.

@@ -123,6 +123,8 @@ ids! {
     PermissionId
     /// A standing permission.
     GrantId
+    /// What asks for permission under rules of its own.
+    RunId
     /// An outbound or inbound webhook.
     WebhookId
     /// A credential, named without showing it.

@@ -110,6 +110,32 @@ pub const WEBHOOK_ATTEMPTS_KEPT: usize = 1_000;
 pub const WEBHOOK_SECRET_GRACE_MS: i64 = 24 * 60 * 60 * 1000;
 /// How long a webhook has to answer.
 pub const WEBHOOK_TIMEOUT_MS: u64 = 15 * 1000;
+/// Most permission requests of one agent that wait for a decision.
+pub const PERMISSIONS_PENDING: usize = 1_000;
+/// Most bytes of a tool call's parameters, as JSON.
+pub const PERMISSION_PARAMS_BYTES: usize = 256 * 1024;
+/// Most bytes of a tool's name.
+pub const TOOL_NAME_BYTES: usize = 128;
+/// Most bytes of a provider's id of a call, of a turn's, and of the ids that make answers and starts repeatable.
+pub const CALL_ID_BYTES: usize = 256;
+/// Most bytes of a permission request's line for people.
+pub const PERMISSION_TITLE_BYTES: usize = 1024;
+/// Most answers that a permission request offers.
+pub const PERMISSION_OPTIONS: usize = 16;
+/// Most bytes of the name of a door or policy in a decision.
+pub const PERMISSION_VIA_BYTES: usize = 128;
+/// How long a permission request waits for a decision when nobody says otherwise.
+pub const PERMISSION_EXPIRES_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a permission request may wait for a decision.
+pub const PERMISSION_EXPIRES_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+/// How long permission requests can be read after their end, and grants after theirs.
+pub const PERMISSIONS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+/// Most grants of one workspace.
+pub const GRANTS: usize = 10_000;
+/// Most runs of one agent that have not ended.
+pub const RUNS_OPEN: usize = 1_000;
+/// Most runs above a run.
+pub const RUN_DEPTH: u32 = 16;
 /// The most filters that one selector may hold, counting each nested one.
 pub const FILTER_NODES: usize = 64;
 /// Most events of one batch.

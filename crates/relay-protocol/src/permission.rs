@@ -4,8 +4,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+mod binding;
+mod execution;
+mod grant;
+mod run;
+
+pub use self::binding::args_hash;
+pub use self::execution::{ExecutionState, FinishPermission, PermissionExecution, StartPermission};
+pub use self::grant::{Grant, GrantEffect, GrantScope, RuleSuggestion};
+pub use self::run::{CreateRun, PermissionRun};
 use crate::agent::Metadata;
-use crate::ids::{AgentId, GrantId, PermissionId, SessionId};
+use crate::ids::{AgentId, GrantId, MessageId, PermissionId, RunId, SessionId};
 use crate::time::Timestamp;
 use crate::wire::{literals, tagged_union, variant};
 
@@ -93,32 +102,6 @@ literals! {
     }
 }
 
-/// A rule that `always` would grant, shown before it is granted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RuleSuggestion {
-    /// The rule.
-    pub rule: String,
-    /// How far it reaches.
-    pub scope: GrantScope,
-    /// An example of what it covers.
-    pub covers: String,
-}
-
-literals! {
-    /// How far a grant reaches.
-    pub enum GrantScope {
-        /// This turn.
-        Turn = "turn",
-        /// This session.
-        Session = "session",
-        /// This agent.
-        Agent = "agent",
-        /// Every agent of the workspace.
-        Workspace = "workspace",
-    }
-}
-
 /// The decision about a permission request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -195,6 +178,18 @@ pub struct PermissionRecord {
     pub tool: String,
     /// What it would be called with, secrets removed.
     pub params: ToolParams,
+    /// Whether secrets were removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked: Option<bool>,
+    /// The directory that relative paths are meant from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The run that asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The turn in which it is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
     /// The provider's id of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
@@ -211,9 +206,15 @@ pub struct PermissionRecord {
     pub options: Vec<PermissionOption>,
     /// The rules that `always` would grant.
     pub suggestions: Vec<RuleSuggestion>,
+    /// The message that tells those who may decide; its deliveries say who has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<PermissionOutcome>,
+    /// What became of the call, once it was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<PermissionExecution>,
 }
 
 /// How a permission request ended.
@@ -236,9 +237,18 @@ pub struct PermissionOutcome {
     /// The grant that came of it or that decided it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<GrantId>,
+    /// The rule that decided, or that was granted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The option that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option_id: Option<String>,
     /// Parameters to run with instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_params: Option<ToolParams>,
+    /// The message with which the agent is told what to do instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guidance_message_id: Option<MessageId>,
     /// Whether the turn ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<bool>,
@@ -266,11 +276,13 @@ literals! {
         Policy = "policy",
         /// Whoever holds the chat's session id.
         Chat = "chat",
+        /// An agent, which decides about nothing: it appears where it tried to.
+        Agent = "agent",
     }
 }
 
 /// The body of `POST /v1/permissions/{id}/resolve`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResolvePermission {
     /// Whether the tool may run.
@@ -290,13 +302,72 @@ pub struct ResolvePermission {
     /// Ends the turn after a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<bool>,
+    /// What the agent should do instead; it gets this as a message, after a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<String>,
+    /// The hash that the request showed; refused when it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args_hash: Option<String>,
+    /// The rule to grant: one that was shown, or a narrower or wider one that covers the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// How far the grant reaches; absent: as the rule was shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<GrantScope>,
+    /// How long the grant holds; absent: until it is revoked or its scope ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant_expires_in_ms: Option<u64>,
+    /// Through which door it comes, for the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// The policy that decided in the caller's place, for the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// Makes a repeated answer harmless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
 }
 
+impl ResolvePermission {
+    /// Allows the call, this time.
+    #[must_use]
+    pub fn approve() -> Self {
+        Self {
+            approved: true,
+            ..Self::default()
+        }
+    }
+
+    /// Allows the call and those that the shown rule covers.
+    #[must_use]
+    pub fn approve_always() -> Self {
+        Self {
+            always: Some(true),
+            ..Self::approve()
+        }
+    }
+
+    /// Refuses the call; the agent reads the reason.
+    #[must_use]
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self {
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+}
+
+/// The body of `POST /v1/permissions/{id}/cancel`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelPermission {
+    /// Why the question is no longer needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// The body of `POST /v1/permissions`: an agent asks through its session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AskPermission {
     /// The tool's name.
@@ -315,6 +386,15 @@ pub struct AskPermission {
     /// How long to wait for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
+    /// The directory that relative paths are meant from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The run that asks, if it has rules of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The turn in which it is asked; grants for a turn hold in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
 }
 
 /// Which tool calls need no question, and which must have one.
@@ -380,6 +460,12 @@ pub struct EvaluatePermission {
     /// The session whose rules are meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// The run whose rules are meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The directory that relative paths are meant from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
 }
 
 literals! {
@@ -407,35 +493,4 @@ pub struct Evaluation {
     pub reason: String,
     /// The rules that `always` would grant.
     pub suggestions: Vec<RuleSuggestion>,
-}
-
-/// A standing permission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Grant {
-    /// The grant.
-    pub grant_id: GrantId,
-    /// What it allows.
-    pub rule: String,
-    /// How far it reaches.
-    pub scope: GrantScope,
-    /// The agent it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_name: Option<String>,
-    /// The session it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<SessionId>,
-    /// The request it came from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permission_id: Option<PermissionId>,
-    /// Who granted it.
-    pub by: PermissionDecider,
-    /// When.
-    pub created_at: Timestamp,
-    /// When it ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Timestamp>,
-    /// When it last allowed something.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_used_at: Option<Timestamp>,
 }

@@ -1,13 +1,14 @@
-//! The workspace's delivery policy: data with defaults, checked before it is kept.
+//! The workspace's policy, for deliveries and for what agents may do: data with defaults, checked before it is kept.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::DeliveryMode;
 use crate::limits::PENDING_DELIVERIES_PER_AGENT;
+use crate::permission::Permissions;
 use crate::wire::literals;
 
-/// How a workspace delivers.
+/// How a workspace delivers, and what its agents may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
@@ -35,6 +36,9 @@ pub struct Policy {
     pub runaway: RunawayPolicy,
     /// What happens to message text.
     pub messages: MessagePolicy,
+    /// Rules about tool calls, for every agent; absent: none, so that every call is asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
     /// One more for each change.
     pub version: u64,
 }
@@ -110,6 +114,7 @@ impl Default for Policy {
             messages: MessagePolicy {
                 redact: RedactMessages::Off,
             },
+            permissions: None,
             version: 1,
         }
     }
@@ -156,6 +161,9 @@ pub struct PolicyPatch {
     /// See [`Policy::messages`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagePolicy>,
+    /// See [`Policy::permissions`]; an empty object takes all rules away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
     /// Refuses the change when the policy has moved on from this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
@@ -194,6 +202,11 @@ impl Policy {
             sender_per_minute: patch.sender_per_minute.unwrap_or(self.sender_per_minute),
             runaway: patch.runaway.unwrap_or_else(|| self.runaway.clone()),
             messages: patch.messages.unwrap_or_else(|| self.messages.clone()),
+            permissions: match patch.permissions {
+                Some(none) if none == Permissions::default() => None,
+                Some(rules) => Some(rules),
+                None => self.permissions.clone(),
+            },
             version: self.version + 1,
         };
         next.check()?;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::permission::PermissionOutcome;
 use crate::wire::literals;
 
 /// What went wrong, in a form that programs and people can both read.
@@ -55,6 +56,9 @@ pub struct Problem {
     /// When to try again, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// The decision that was there first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Box<PermissionOutcome>>,
 }
 
 impl Problem {
@@ -79,6 +83,7 @@ impl Problem {
             operation: None,
             why: None,
             retry_after_ms: None,
+            outcome: None,
         }
     }
 }
@@ -140,6 +145,16 @@ literals! {
         UnknownPermission = "unknown_permission",
         /// No standing permission has this id.
         UnknownGrant = "unknown_grant",
+        /// No run has this id.
+        UnknownRun = "unknown_run",
+        /// Somebody else has decided, or the question was over; `outcome` says how.
+        PermissionResolved = "permission_resolved",
+        /// The call was not allowed, or not with these parameters.
+        PermissionNotGranted = "permission_not_granted",
+        /// The call was started once and is not started again.
+        AlreadyStarted = "already_started",
+        /// A rule refuses what was to be allowed.
+        DeniedByRule = "denied_by_rule",
         /// A session event skips numbers; `expected` names the next one.
         EventGap = "event_gap",
         /// No event has this name.
@@ -227,6 +242,11 @@ impl ErrorCode {
             Self::UnknownWebhook => (404, "No such webhook", false),
             Self::UnknownPermission => (404, "No such permission request", false),
             Self::UnknownGrant => (404, "No such grant", false),
+            Self::UnknownRun => (404, "No such run", false),
+            Self::PermissionResolved => (409, "It was decided already", false),
+            Self::PermissionNotGranted => (409, "That was not allowed", false),
+            Self::AlreadyStarted => (409, "It was started already", false),
+            Self::DeniedByRule => (422, "A rule refuses that", false),
             Self::EventGap => (409, "A session event is missing", false),
             Self::UnknownEvent => (400, "No such event", false),
             Self::NotAMember => (403, "Not a member", false),

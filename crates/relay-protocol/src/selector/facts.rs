@@ -207,6 +207,13 @@ pub(super) fn of(event: &RelayEvent) -> Facts<'_> {
         RelayEvent::PermissionResolved(e)
         | RelayEvent::PermissionExpired(e)
         | RelayEvent::PermissionCancelled(e) => about(e.agent_id, None),
+        RelayEvent::PermissionSeen(e) | RelayEvent::PermissionRefused(e) => about(e.agent_id, None),
+        RelayEvent::PermissionStarted(e) | RelayEvent::PermissionFinished(e) => {
+            about(e.agent_id, None)
+        }
+        RelayEvent::GrantCreated(e) | RelayEvent::GrantRevoked(e) => {
+            about(e.agent_id, e.grant.agent_name.as_deref())
+        }
         RelayEvent::TokenCreated(e) | RelayEvent::TokenRotated(e) | RelayEvent::TokenRevoked(e) => {
             about(None, e.agent_name.as_deref())
         }

@@ -5,7 +5,7 @@ use relay_protocol::event::{LoggedEvent, ReactionChange, RelayEvent, TokenKind};
 use relay_protocol::wire::decode_value;
 use serde_json::{Value, json};
 
-use super::permissions::RECORD;
+use super::permissions::{GRANT, RECORD};
 use super::{Example, has_literals, parse, shows_every_tag, values};
 
 /// Exactly as in the spec, without anything that Relay adds.
@@ -73,6 +73,11 @@ const FULL: &[&str] = &[
     r#"{"type":"permission.resolved","permissionId":"%3","agentId":"%2","sessionId":"%6",
         "outcome":{"decision":"approved","at":"%T"}}"#,
     r#"{"type":"permission.expired","permissionId":"%3","agentId":"%2","outcome":{"decision":"expired","at":"%T"}}"#,
+    r#"{"type":"permission.seen","permissionId":"%3","agentId":"%2","sessionId":"%6","by":{"kind":"human","name":"ana"}}"#,
+    r#"{"type":"permission.refused","permissionId":"%3","agentId":"%2","by":{"kind":"agent","name":"ada"},"reason":"r"}"#,
+    r#"{"type":"permission.started","permissionId":"%3","agentId":"%2","sessionId":"%6","argsHash":"h",
+        "execution":{"state":"started","startedAt":"%T"}}"#,
+    r#"{"type":"permission.finished","permissionId":"%3","agentId":"%2","argsHash":"h","execution":{"state":"completed"}}"#,
     r#"{"type":"permission.cancelled","permissionId":"%3","agentId":"%2","outcome":{"decision":"cancelled","at":"%T"}}"#,
     r#"{"type":"webhook.failed","webhookId":"%8","eventId":"%9","attempt":2,"reason":"500","nextAttemptAt":"%T"}"#,
     r#"{"type":"webhook.disabled","webhookId":"%8","reason":"three days"}"#,
@@ -120,12 +125,14 @@ fn reports() -> Vec<String> {
 
 fn relay_events() -> Vec<Example> {
     let permission = format!(r#"{{"type":"permission.requested","permission":{RECORD}}}"#);
+    let created = format!(r#"{{"type":"grant.created","agentId":"%2","grant":{GRANT}}}"#);
+    let revoked = format!(r#"{{"type":"grant.revoked","grant":{GRANT}}}"#);
     let reports = reports();
     let texts: Vec<&str> = SPEC
         .iter()
         .chain(FULL)
         .copied()
-        .chain([permission.as_str()])
+        .chain([permission.as_str(), created.as_str(), revoked.as_str()])
         .chain(reports.iter().map(String::as_str))
         .collect();
     super::of::<RelayEvent>("RelayEvent", &texts)

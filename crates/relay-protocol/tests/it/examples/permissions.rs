@@ -5,12 +5,19 @@ use relay_protocol::permission::*;
 use super::{Example, has_literals, shows_every_tag};
 
 pub(super) const RECORD: &str = r#"{"permissionId":"%3","state":"pending","agentId":"%2","agentName":"engineer",
-    "sessionId":"%6","tool":"bash","params":{"command":"rm -rf ./temp"},"toolCallId":"call_abc123","title":"t",
+    "sessionId":"%6","tool":"bash","params":{"command":"rm -rf ./temp"},"masked":true,"cwd":"/w","runId":"%8","turnId":"t1",
+    "toolCallId":"call_abc123","title":"t",
     "createdAt":"%T","expiresAt":"%T","argsHash":"h",
     "options":[{"optionId":"o","kind":"allow_once","name":"Allow"}],
     "suggestions":[{"rule":"bash:rm *","scope":"session","covers":"rm x"}],
+    "messageId":"%4",
     "outcome":{"decision":"approved","by":{"kind":"human","name":"ana"},"via":"cli","at":"%T","reason":"r",
-        "grantId":"%7","updatedParams":{},"stop":false}}"#;
+        "grantId":"%7","rule":"bash:rm **","optionId":"o","updatedParams":{},"guidanceMessageId":"%4","stop":false},
+    "execution":{"state":"failed","startedAt":"%T","endedAt":"%T","error":"e"}}"#;
+
+pub(super) const GRANT: &str = r#"{"grantId":"%7","rule":"bash:ls *","effect":"allow","scope":"workspace","agentName":"a",
+    "sessionId":"%6","turnId":"t1","permissionId":"%3","by":{"kind":"chat"},"createdAt":"%T","expiresAt":"%T","lastUsedAt":"%T",
+    "revokedAt":"%T","revokedBy":{"kind":"workspace"}}"#;
 
 pub(super) fn examples() -> Vec<Example> {
     super::examples![
@@ -32,16 +39,23 @@ pub(super) fn examples() -> Vec<Example> {
                 "argsHash":"h"},"responseId":"x"}"#;
         PermissionRecord: RECORD;
         ResolvePermission: r#"{"approved":true,"always":true,"optionId":"o","reason":"r",
-            "updatedParams":{},"stop":false,"responseId":"x"}"#;
+            "updatedParams":{},"stop":false,"guidance":"g","argsHash":"h","rule":"bash","scope":"turn","grantExpiresInMs":5,
+            "via":"cli","policy":"p","responseId":"x"}"#;
+        CancelPermission: r#"{"reason":"r"}"#, "{}";
+        StartPermission: r#"{"argsHash":"h","startId":"x"}"#;
+        FinishPermission: r#"{"state":"failed","error":"e"}"#;
+        CreateRun: r#"{"parentRunId":"%8","permissions":{"allowlist":["read"]}}"#, "{}";
+        PermissionRun: r#"{"runId":"%8","agentName":"a","sessionId":"%6","parentRunId":"%8","depth":1,
+            "permissions":{},"createdAt":"%T","endedAt":"%T"}"#;
         AskPermission: r#"{"tool":"bash","params":{},"toolCallId":"c",
-            "options":[{"optionId":"o","kind":"allow_always","name":"Yes"}],"title":"t","expiresInMs":5}"#;
+            "options":[{"optionId":"o","kind":"allow_always","name":"Yes"}],"title":"t","expiresInMs":5,"cwd":"/w",
+            "runId":"%8","turnId":"t1"}"#;
         EvaluatePermission: r#"{"tool":"bash","params":{"command":"ls"},"permissions":{
             "allowlist":["read","bash:ls *",{"tool":"bash"},{"tool":"bash","params":{"command":"ls"}}],
-            "ask":[],"deny":["bash:rm *"],"allowOnce":[]},"sessionId":"%6"}"#;
+            "ask":[],"deny":["bash:rm *"],"allowOnce":[]},"sessionId":"%6","runId":"%8","cwd":"/w"}"#;
         Evaluation: r#"{"decision":"ask","rule":"bash:ls *","reason":"r",
             "suggestions":[{"rule":"r","scope":"agent","covers":"c"}]}"#;
-        Grant: r#"{"grantId":"%7","rule":"bash:ls *","scope":"workspace","agentName":"a","sessionId":"%6",
-            "permissionId":"%3","by":{"kind":"chat"},"createdAt":"%T","expiresAt":"%T","lastUsedAt":"%T"}"#;
+        Grant: GRANT;
     ]
 }
 
@@ -61,6 +75,8 @@ fn literals() {
         "reject_always",
     ]);
     has_literals::<GrantScope>(&["turn", "session", "agent", "workspace"]);
-    has_literals::<DeciderKind>(&["human", "workspace", "policy", "chat"]);
+    has_literals::<DeciderKind>(&["human", "workspace", "policy", "chat", "agent"]);
+    has_literals::<GrantEffect>(&["allow", "deny"]);
+    has_literals::<ExecutionState>(&["started", "completed", "failed", "unknown", "cancelled"]);
     has_literals::<RuleDecision>(&["allow", "ask", "deny"]);
 }

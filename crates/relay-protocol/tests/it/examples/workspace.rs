@@ -48,11 +48,11 @@ pub(super) fn examples() -> Vec<Example> {
         Policy: r#"{"boundaries":["on-idle"],"retry":{"attempts":8,"minMs":1000,"maxMs":300000},
             "offerTimeoutMs":30000,"acceptedLeaseMs":600000,"offlineGraceMs":10000,
             "defaultDeadlineMs":604800000,"queueLimit":10000,"window":32,"backlogPerTurn":20,
-            "senderPerMinute":600,"runaway":{"perMinute":20,"depth":20},"messages":{"redact":"mask"},"version":1}"#;
+            "senderPerMinute":600,"runaway":{"perMinute":20,"depth":20},"messages":{"redact":"mask"},"permissions":{"deny":["bash:rm **"]},"version":1}"#;
         PolicyPatch: r#"{}"#, r#"{"boundaries":["manual"],"retry":{"attempts":1,"minMs":1,"maxMs":1},
             "offerTimeoutMs":1,"acceptedLeaseMs":1,"offlineGraceMs":1,"defaultDeadlineMs":1,"queueLimit":1,
             "window":1,"backlogPerTurn":1,"senderPerMinute":1,"runaway":{"perMinute":1,"depth":1},
-            "messages":{"redact":"off"},"version":1}"#;
+            "messages":{"redact":"off"},"permissions":{"deny":["bash:rm **"]},"version":1}"#;
         Problem: r#"{"type":"urn:relay:problem:internal","title":"t","status":500,"detail":"d",
             "code":"internal","retryable":false}"#;
     ]
