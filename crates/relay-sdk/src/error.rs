@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relay_protocol::permission::PermissionOutcome;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::selector::SelectorError;
 use relay_protocol::wire::DecodeError;
@@ -115,6 +116,12 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         self.problem().map(|problem| problem.code)
+    }
+
+    /// What was decided about a permission request, where it was decided already: by whom, when, and how.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&PermissionOutcome> {
+        self.problem()?.outcome.as_deref()
     }
 
     pub(crate) fn unreachable(error: io::Error) -> Self {

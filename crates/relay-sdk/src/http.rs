@@ -10,6 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use relay_protocol::ids::SessionId;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::wire;
 use serde::Serialize;
@@ -21,6 +22,8 @@ use crate::dial::{Dial, Stream};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
+/// Names the session that a call is made through.
+const RELAY_SESSION: &str = "relay-session";
 /// Most connections that are kept while nobody needs them.
 const IDLE_CONNECTIONS: usize = 4;
 
@@ -42,6 +45,7 @@ pub(crate) struct Call {
     path: String,
     body: Bytes,
     media_type: HeaderValue,
+    through: Option<SessionId>,
     may_be_repeated: bool,
 }
 
@@ -69,6 +73,7 @@ impl Call {
             path: path.into(),
             body,
             media_type: HeaderValue::from_static("application/json"),
+            through: None,
         }
     }
 
@@ -103,8 +108,19 @@ impl Call {
     }
 
     /// Says that doing it twice is the same as once.
-    pub(crate) const fn repeatable(mut self) -> Self {
-        self.may_be_repeated = true;
+    pub(crate) const fn repeatable(self) -> Self {
+        self.repeatable_if(true)
+    }
+
+    /// Says whether doing it twice is the same as once.
+    pub(crate) const fn repeatable_if(mut self, same: bool) -> Self {
+        self.may_be_repeated = same;
+        self
+    }
+
+    /// Says through which session it is made, if through one.
+    pub(crate) const fn through(mut self, session: Option<SessionId>) -> Self {
+        self.through = session;
         self
     }
 }
@@ -219,6 +235,10 @@ impl Http {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         if call.method != Method::GET {
             headers.insert(CONTENT_TYPE, call.media_type.clone());
+        }
+        let session = call.through.map(|session| session.to_string());
+        if let Some(Ok(session)) = session.as_deref().map(HeaderValue::from_str) {
+            headers.insert(RELAY_SESSION, session);
         }
         request
     }

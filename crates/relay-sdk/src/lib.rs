@@ -41,8 +41,10 @@ mod client;
 mod dial;
 mod error;
 mod http;
+mod key;
 mod listening;
 mod options;
+mod permission;
 mod session;
 mod socket;
 mod tls;
@@ -51,7 +53,8 @@ mod webhook;
 pub use action::{Action, ActionCall, ActionError, Handling};
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
-    FlushInput, Registering, Relay, Sending, Subscribing, Webhooks,
+    FlushInput, GrantQuery, PermissionQuery, Permissions, Registering, Relay, Sending, Subscribing,
+    Webhooks,
 };
 pub use dial::{Dial, Dialing, Stream};
 pub use error::{Error, Result};
@@ -60,6 +63,7 @@ pub use listening::{
     Status, Unsubscribe, after, events,
 };
 pub use options::Options;
+pub use permission::{Decision, Question, Ran};
 pub use session::{
     AgentDeliveryAdapter, AgentSession, AttachedSession, Attaching, CallbackSession, ControlError,
     EventHandler, Fork, SessionError, accepted, deferred, delivered, failed, failed_for_now,
@@ -76,6 +80,11 @@ pub use relay_protocol::capability::AgentSessionCapabilities;
 pub use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt, Priority};
 pub use relay_protocol::event::{LoggedEvent, RelayEvent};
 pub use relay_protocol::message::RelayMessage;
+pub use relay_protocol::permission::{
+    AskPermission, CreateRun, EvaluatePermission, Evaluation, ExecutionState, Grant, GrantScope,
+    PermissionOutcome, PermissionRecord, PermissionRun, PermissionState, ResolvePermission,
+    ToolParams,
+};
 pub use relay_protocol::problem::{ErrorCode, Problem};
 pub use relay_protocol::selector::Filter;
 pub use relay_protocol::session::BoundaryKind;

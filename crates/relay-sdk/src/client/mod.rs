@@ -6,6 +6,7 @@ mod attachments;
 mod channels;
 mod deliveries;
 mod messages;
+mod permissions;
 mod reading;
 mod relay;
 mod sending;
@@ -36,6 +37,8 @@ use crate::socket::{self, Command, Commands};
 pub use agent::AgentClient;
 pub use attachments::Download;
 pub use deliveries::{DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, FlushInput};
+pub(crate) use permissions::create_run;
+pub use permissions::{GrantQuery, PermissionQuery, Permissions};
 pub use relay::{Registering, Relay};
 pub use sending::Sending;
 pub use webhooks::{Subscribing, Webhooks};
@@ -98,6 +101,11 @@ impl Client {
 
     fn http(&self) -> &Http {
         &self.inner.http
+    }
+
+    /// The same, for what may outlive the client.
+    fn shared_http(&self) -> Arc<Http> {
+        self.inner.http.clone()
     }
 
     fn sessions_here(&self) -> &Directory {

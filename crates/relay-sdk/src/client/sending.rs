@@ -14,6 +14,7 @@ use relay_protocol::time::Timestamp;
 use super::Client;
 use crate::error::{Error, Result};
 use crate::http::Call;
+use crate::key::new_key;
 
 /// A message that is about to be sent: awaited, it is.
 ///
@@ -112,10 +113,7 @@ impl Sending {
             To::Message(id) => Call::post(format!("/v1/messages/{id}/replies"), &self.body),
             To::Target(target) => Call::post("/v1/messages", &to_send(target?, self.body)),
         };
-        let call = match may_be_repeated {
-            true => call.repeatable(),
-            false => call,
-        };
+        let call = call.repeatable_if(may_be_repeated);
         self.client.http().json(call).await
     }
 }
@@ -133,13 +131,6 @@ fn to_send(to: SendTarget, body: ReplyMessage) -> SendMessage {
         reply_to: None,
         metadata: body.metadata,
     }
-}
-
-/// A key that nobody else has; none if the system has no random bits.
-fn new_key() -> Option<String> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).ok()?;
-    Some(format!("sdk-{:032x}", u128::from_be_bytes(bits)))
 }
 
 impl IntoFuture for Sending {

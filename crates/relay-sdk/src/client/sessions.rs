@@ -37,7 +37,12 @@ impl Client {
     /// Serves a session of an agent over this client's socket.
     pub fn attach<S: AgentSession>(&self, session: S) -> Attaching {
         let directory = self.sessions_here().clone();
-        Attaching::new(session, self.commands().clone(), directory)
+        Attaching::new(
+            session,
+            self.shared_http(),
+            self.commands().clone(),
+            directory,
+        )
     }
 
     /// Reports something for a session that this client has attached. It is sent in order, and again until the

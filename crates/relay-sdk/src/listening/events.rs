@@ -3,9 +3,9 @@
 pub use relay_protocol::event::{
     ActionEvent, ActionOffered, AgentEvent, AgentStatusEvent, AuditErased, ChannelEvent,
     ChannelMemberEvent, DeliveryAccepted, DeliveryCancelled, DeliveryCreated, DeliveryDeferred,
-    DeliveryDelivered, DeliveryFailed, DeliveryLateReceipt, MessageEvent, MessageReacted,
-    MessageRead, PermissionEnded, PermissionRequested, SessionLifecycle, SessionReport, TokenEvent,
-    WebhookEvent, WorkspaceUpdated,
+    DeliveryDelivered, DeliveryFailed, DeliveryLateReceipt, GrantEvent, MessageEvent,
+    MessageReacted, MessageRead, PermissionEnded, PermissionExecuted, PermissionRequested,
+    PermissionTouched, SessionLifecycle, SessionReport, TokenEvent, WebhookEvent, WorkspaceUpdated,
 };
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 
@@ -135,6 +135,18 @@ event_names! {
     PERMISSION_EXPIRED = "permission.expired", PermissionExpired(PermissionEnded);
     /// The question is no longer needed.
     PERMISSION_CANCELLED = "permission.cancelled", PermissionCancelled(PermissionEnded);
+    /// Somebody who may decide has it before their eyes.
+    PERMISSION_SEEN = "permission.seen", PermissionSeen(PermissionTouched);
+    /// Somebody answered who may not.
+    PERMISSION_REFUSED = "permission.refused", PermissionRefused(PermissionTouched);
+    /// What was allowed is about to run.
+    PERMISSION_STARTED = "permission.started", PermissionStarted(PermissionExecuted);
+    /// What was allowed has run, or won't.
+    PERMISSION_FINISHED = "permission.finished", PermissionFinished(PermissionExecuted);
+    /// A standing decision was made.
+    GRANT_CREATED = "grant.created", GrantCreated(GrantEvent);
+    /// A standing decision was taken back.
+    GRANT_REVOKED = "grant.revoked", GrantRevoked(GrantEvent);
     /// A webhook attempt failed.
     WEBHOOK_FAILED = "webhook.failed", WebhookFailed(WebhookEvent);
     /// A webhook was switched off after too many failures.

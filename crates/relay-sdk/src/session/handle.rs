@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use relay_protocol::delivery::MessageReceipt;
 use relay_protocol::ids::SessionId;
 use relay_protocol::negotiation::Negotiated;
+use relay_protocol::permission::{AskPermission, CreateRun, PermissionRun};
 use relay_protocol::session::{Attach, BoundaryKind};
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
@@ -21,7 +22,10 @@ use super::serve::Server;
 use super::served::Served;
 use super::traits::AgentSession;
 use super::{Done, Order};
+use crate::client::create_run;
 use crate::error::{Error, Result};
+use crate::http::Http;
+use crate::permission::Question;
 use crate::socket::{Command, Commands, Input, NewSession, SessionKey};
 
 /// Takes what a session observes, in order. See [`AgentSession::on_event`].
@@ -96,6 +100,7 @@ impl Directory {
 #[must_use = "a session is attached when this is awaited"]
 pub struct Attaching {
     session: Arc<dyn Served>,
+    http: Arc<Http>,
     commands: Commands,
     directory: Directory,
     attach: Attach,
@@ -105,6 +110,7 @@ pub struct Attaching {
 impl Attaching {
     pub(crate) fn new<S: AgentSession>(
         session: S,
+        http: Arc<Http>,
         commands: Commands,
         directory: Directory,
     ) -> Self {
@@ -118,6 +124,7 @@ impl Attaching {
         };
         Self {
             session: Arc::new(session),
+            http,
             commands,
             directory,
             attach,
@@ -186,6 +193,7 @@ impl Attaching {
         sent.map_err(|_| Error::Closed)?;
         tokio::spawn(server.run(tell, self.directory, events.clone()));
         let session = AttachedSession {
+            http: self.http,
             inputs,
             events,
             life,
@@ -207,6 +215,7 @@ impl IntoFuture for Attaching {
 /// A session that this process serves. When it is dropped its link ends; the session itself stays, offline,
 /// until it goes on ([`Attaching::resume`]) or is released.
 pub struct AttachedSession {
+    http: Arc<Http>,
     inputs: mpsc::UnboundedSender<Input>,
     events: EventHandler,
     life: watch::Receiver<Life>,
@@ -256,6 +265,18 @@ impl AttachedSession {
     #[must_use]
     pub fn events(&self) -> EventHandler {
         self.events.clone()
+    }
+
+    /// Asks whether a tool may run in this session, which waits until that is decided.
+    pub async fn ask_permission(&self, ask: AskPermission) -> Result<Question> {
+        let session = self.session_id()?;
+        Question::ask(self.http.clone(), Some(session), ask).await
+    }
+
+    /// Begins a run in this session with rules of its own; under a parent they can narrow that one's, never
+    /// widen them.
+    pub async fn create_run(&self, run: &CreateRun) -> Result<PermissionRun> {
+        create_run(&self.http, Some(self.session_id()?), run).await
     }
 
     /// Says that the session stands at a boundary; what is due there is handed over.
