@@ -7,8 +7,8 @@ use relay_protocol::api::Page;
 use relay_protocol::ids::{GrantId, PermissionId, RunId, SessionId};
 use relay_protocol::link::NoOptions;
 use relay_protocol::permission::{
-    AskPermission, CancelPermission, CreateRun, EvaluatePermission, Evaluation, Grant,
-    PermissionRecord, PermissionRun, PermissionState, ResolvePermission,
+    AskPermission, CreateRun, EvaluatePermission, Evaluation, Grant, PermissionRecord,
+    PermissionRun, PermissionState, ResolvePermission,
 };
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::{AgentClient, Client};
 use crate::error::Result;
 use crate::http::{Call, Http, with_query};
 use crate::key::new_key;
-use crate::permission::{Question, Waiting, path};
+use crate::permission::{Question, Waiting, cancel, path};
 
 /// Which permission requests are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -190,8 +190,7 @@ impl Permissions {
 
     /// Says that a request is no longer needed.
     pub async fn cancel(&self, id: PermissionId, reason: Option<&str>) -> Result<PermissionRecord> {
-        let call = Call::post(path(id, "/cancel"), &because(reason)).repeatable();
-        self.http.json(call).await
+        cancel(&self.http, id, reason).await
     }
 
     /// Says that the request is before somebody's eyes.
@@ -227,12 +226,6 @@ impl Permissions {
     pub async fn revoke_grant(&self, id: GrantId) -> Result<Grant> {
         let call = Call::delete(format!("/v1/grants/{id}")).repeatable();
         self.http.json(call).await
-    }
-}
-
-fn because(reason: Option<&str>) -> CancelPermission {
-    CancelPermission {
-        reason: reason.map(str::to_owned),
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use relay_protocol::ids::{PermissionId, SessionId};
 use relay_protocol::permission::{
-    AskPermission, CancelPermission, ExecutionState, FinishPermission, PermissionRecord,
-    StartPermission, ToolParams, args_hash,
+    AskPermission, ExecutionState, FinishPermission, PermissionRecord, StartPermission, ToolParams,
+    args_hash,
 };
 use serde::Serialize;
 
-use super::{Decision, Ran, Waiting, path};
+use super::{Decision, Ran, Waiting, cancel, path};
 use crate::error::Result;
 use crate::http::{Call, Http};
 use crate::key::new_key;
@@ -174,11 +174,8 @@ impl Question {
 
     /// Says that the question is no longer needed. Whoever waits for it is told.
     pub async fn cancel(&self, reason: Option<&str>) -> Result<PermissionRecord> {
-        let body = CancelPermission {
-            reason: reason.map(str::to_owned),
-        };
-        let call = self.post("/cancel", &body).repeatable();
-        self.inner.http.json(call).await.map(|it| self.note(it))
+        let cancelled = cancel(&self.inner.http, self.inner.id, reason).await;
+        cancelled.map(|it| self.note(it))
     }
 
     fn post(&self, rest: &str, body: &impl Serialize) -> Call {

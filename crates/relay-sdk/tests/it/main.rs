@@ -14,6 +14,8 @@ mod layout;
 mod listeners;
 mod local;
 mod network;
+mod permission_faults;
+mod permissions;
 mod restart;
 mod runner;
 mod sessions;

@@ -18,6 +18,8 @@ pub(crate) enum Weather {
     Slow(Duration),
     /// Connections stay, but nothing goes through.
     Silent,
+    /// What is asked arrives; instead of the answer the connection is cut.
+    Deaf,
     /// Connections are cut, and new ones, too.
     Down,
 }
@@ -91,10 +93,19 @@ async fn carry(
     let (near_in, near_out) = near.into_split();
     let (far_in, far_out) = far.into_split();
     tokio::select! {
-        () = pump(near_in, far_out, weather.clone()) => {}
-        () = pump(far_in, near_out, weather) => {}
+        () = pump(near_in, far_out, weather.clone(), Way::There) => {}
+        () = pump(far_in, near_out, weather, Way::Back) => {}
         _ = cut.changed() => {}
     }
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// To the server.
+    There,
+    /// From the server.
+    Back,
 }
 
 /// Carries bytes one way until one side ends.
@@ -102,12 +113,14 @@ async fn pump(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     mut weather: watch::Receiver<Weather>,
+    way: Way,
 ) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let sky = *weather.borrow_and_update();
         match sky {
-            Weather::Fine | Weather::Down => {}
+            Weather::Deaf if way == Way::Back => return,
+            Weather::Fine | Weather::Down | Weather::Deaf => {}
             Weather::Slow(delay) => tokio::time::sleep(delay).await,
             Weather::Silent => {
                 let _ = weather.wait_for(|sky| *sky != Weather::Silent).await;
