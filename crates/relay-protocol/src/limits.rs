@@ -166,7 +166,7 @@ pub const PIPELINED_FRAMES: usize = 256;
 pub const UNREAD_ANSWER_BYTES: usize = 1024 * 1024;
 /// Most deliveries and operations that wait for a session's client to read them; then the link is cut.
 pub const UNREAD_PARCELS: usize = 16_384;
-/// How long a question for deliveries may wait.
+/// How long a question for deliveries, or for a decision, may wait.
 pub const POLL_WAIT_S: u32 = 60;
 /// Most names or patterns in the scope of an observer token.
 pub const SCOPE_PATTERNS: usize = 64;

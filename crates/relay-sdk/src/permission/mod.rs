@@ -12,9 +12,9 @@ pub use question::Question;
 pub(crate) use wait::Waiting;
 
 use relay_protocol::ids::PermissionId;
-use relay_protocol::permission::{CancelPermission, PermissionRecord, PermissionState};
+use relay_protocol::permission::{CancelPermission, PermissionRecord};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::http::{Call, Http};
 
 /// The path of a permission request.
@@ -22,7 +22,7 @@ pub(crate) fn path(id: PermissionId, rest: &str) -> String {
     format!("/v1/permissions/{id}{rest}")
 }
 
-/// Says that a request is no longer needed. If that was said before, also by this very call whose answer was lost, it is so.
+/// Says that a request is no longer needed. To say it twice is to say it once.
 pub(crate) async fn cancel(
     http: &Http,
     id: PermissionId,
@@ -32,13 +32,5 @@ pub(crate) async fn cancel(
         reason: reason.map(str::to_owned),
     };
     let call = Call::post(path(id, "/cancel"), &body).repeatable();
-    match http.json(call).await {
-        Err(error) if is_cancelled(&error) => http.json(Call::get(path(id, ""))).await,
-        answer => answer,
-    }
-}
-
-fn is_cancelled(error: &Error) -> bool {
-    let outcome = error.outcome();
-    outcome.is_some_and(|outcome| outcome.decision == PermissionState::Cancelled)
+    http.json(call).await
 }
