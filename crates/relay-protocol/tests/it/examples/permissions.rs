@@ -37,7 +37,8 @@ pub(super) fn examples() -> Vec<Example> {
             "options":[{"optionId":"o","kind":"allow_always","name":"Yes"}],"title":"t","expiresInMs":5}"#;
         EvaluatePermission: r#"{"tool":"bash","params":{"command":"ls"},"permissions":{
             "allowlist":["read","bash:ls *",{"tool":"bash"},{"tool":"bash","params":{"command":"ls"}}],
-            "ask":[],"deny":["bash:rm *"],"allowOnce":[]},"sessionId":"%6"}"#;
+            "ask":[],"deny":["bash:rm *",{"tool":"write"},{"toolCallId":"call_1","reason":"no"},{"toolCallId":"c"}],
+            "allowOnce":[]},"sessionId":"%6"}"#;
         Evaluation: r#"{"decision":"ask","rule":"bash:ls *","reason":"r",
             "suggestions":[{"rule":"r","scope":"agent","covers":"c"}]}"#;
         Grant: r#"{"grantId":"%7","rule":"bash:ls *","scope":"workspace","agentName":"a","sessionId":"%6",
@@ -63,4 +64,31 @@ fn literals() {
     has_literals::<GrantScope>(&["turn", "session", "agent", "workspace"]);
     has_literals::<DeciderKind>(&["human", "workspace", "policy", "chat"]);
     has_literals::<RuleDecision>(&["allow", "ask", "deny"]);
+}
+
+#[test]
+fn a_rule_is_refused_where_it_is_wrong() {
+    let cases = [
+        (
+            r#"{"deny":[{"toolCallId":"c","tool":"bash"}]}"#,
+            "deny[0].tool: unknown field `tool`, expected `toolCallId` or `reason`",
+        ),
+        (
+            r#"{"deny":[{"toolCallId":1}]}"#,
+            "deny[0].toolCallId: invalid type: integer `1`, expected a string",
+        ),
+        (r#"{"deny":[{}]}"#, "deny[0]: missing field `tool`"),
+        (
+            r#"{"allowlist":[{"toolCallId":"c"}]}"#,
+            "allowlist[0].toolCallId: unknown field `toolCallId`, expected `tool` or `params`",
+        ),
+        (
+            r#"{"ask":[{"tool":"bash","params":{"command":1}}]}"#,
+            "ask[0].params.command: invalid type: integer `1`, expected a string",
+        ),
+    ];
+    for (json, expected) in cases {
+        let error = relay_protocol::wire::decode::<Permissions>(json.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }
