@@ -209,7 +209,7 @@ impl Reader<'_> {
         let code = u32::from_str_radix(&rest[..digits], radix).ok();
         self.at += digits;
         match code.and_then(char::from_u32) {
-            Some(decoded) if decoded != '\0' && (decoded.is_ascii() || byte == b'u') => {
+            Some(decoded) if !decoded.is_control() && (decoded.is_ascii() || byte == b'u') => {
                 word.text.push(decoded);
             }
             _ => self.trouble(start, "an escape that is not known"),

@@ -34,6 +34,9 @@ pub(crate) fn read_nested(command: &str, depth: usize) -> Reading {
                 "a control character, an invisible or an unusual blank one",
             );
         }
+        if let Some(at) = torn(command) {
+            reader.trouble(at, "an operator over two lines");
+        }
         let segments = reader.list(None);
         reader.reading.segments = segments;
     }
@@ -46,6 +49,16 @@ fn is_odd(c: char) -> bool {
         || (c.is_whitespace() && !c.is_ascii())
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{3164}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Where a continued line may tear something apart that a shell puts together again before it looks.
+fn torn(command: &str) -> Option<usize> {
+    let bytes = command.as_bytes();
+    command.match_indices("\\\n").map(|(at, _)| at).find(|at| {
+        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
+        let after = bytes.get(at + 2).copied().unwrap_or(b' ');
+        b"&|;<>$(){}[]!`".contains(&before) || (before != b' ' && b"<>&|;(=[".contains(&after))
+    })
 }
 
 /// Words that begin something other than a simple command.
@@ -189,7 +202,9 @@ impl Reader<'_> {
             Some(b'#') => None,
             _ => Some(self.word()),
         };
-        if target.is_none() {
+        let raw = target.as_ref().map(|target| &self.text[target.range.clone()]);
+        let is_number = raw.is_none_or(|raw| raw.bytes().all(|byte| byte.is_ascii_digit()));
+        if target.is_none() || (is_number && matches!(self.peek(), Some(b'<' | b'>'))) {
             self.trouble(start, "a redirection to nothing");
         }
         list.current.redirections.push(Redirection {
@@ -215,7 +230,13 @@ impl Reader<'_> {
         if self.peek() == Some(b'(') {
             self.trouble(self.at, "a function, an array or an extended glob");
         }
+        if raw.contains('[') && begins_subscript(raw) && list.takes_assignments() {
+            self.trouble(word.range.start, "a subscript");
+        }
         if list.current.words.is_empty() {
+            if raw.contains("\\\n") {
+                self.trouble(word.range.start, "a program or a keyword over two lines");
+            }
             if RESERVED.contains(&raw) {
                 let named = NAMING.contains(&raw);
                 self.trouble(word.range.start, "more than simple commands");
@@ -242,6 +263,13 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether a word may be an assignment to a part of an array, which is read by rules of its own.
+fn begins_subscript(raw: &str) -> bool {
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let rest = raw.trim_start_matches(name);
+    rest.len() < raw.len() && rest.starts_with('[')
 }
 
 /// Whether a word before the program is an assignment, judged by how it is written.
@@ -282,6 +310,16 @@ impl List {
             self.segments.push(std::mem::take(&mut self.current));
         }
         self.last = Some(next);
+    }
+
+    /// Whether the next word may be an assignment.
+    fn takes_assignments(&self) -> bool {
+        const BUILTINS: &[&str] = &[
+            "declare", "typeset", "local", "export", "readonly", "alias", "eval", "let", "builtin",
+            "command",
+        ];
+        let program = self.current.words.first();
+        program.is_none_or(|word| BUILTINS.contains(&&*word.text))
     }
 
     /// Whether a command has to follow.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod depth;
 mod files;
+mod oracle;
 mod reference;
 mod support;
