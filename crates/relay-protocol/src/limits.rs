@@ -174,3 +174,11 @@ pub const SCOPE_PATTERNS: usize = 64;
 pub const OBSERVER_TOKENS: usize = 1_000;
 /// Fewest bytes of a signing secret.
 pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+/// Most rules in one list of a permission policy.
+pub const PERMISSION_RULES: usize = 10_000;
+/// Most bytes of one pattern of a permission rule.
+pub const PERMISSION_PATTERN_BYTES: usize = 4 * 1024;
+/// Most bytes of a shell command that is read for permission; a longer one is not understood.
+pub const COMMAND_BYTES: usize = 64 * 1024;
+/// How deep commands inside a command are read for permission.
+pub const COMMAND_DEPTH: usize = 16;

@@ -410,7 +410,7 @@ pub struct Permissions {
     pub ask: Option<Vec<PermissionRule>>,
     /// Calls that may not run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deny: Option<Vec<PermissionRule>>,
+    pub deny: Option<Vec<DenyRule>>,
     /// Calls that may run one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_once: Option<Vec<PermissionRule>>,
@@ -444,6 +444,40 @@ pub struct ToolRule {
     /// A pattern for each parameter that matters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub params: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// A rule that refuses: as [`PermissionRule`], or one very call.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DenyRule {
+    /// `"tool"` or `"tool:pattern"`.
+    Short(String),
+    /// The long form.
+    Tool(ToolRule),
+    /// One call, by its id.
+    Call(CallRule),
+}
+
+impl<'de> Deserialize<'de> for DenyRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(rule) => Ok(Self::Short(rule)),
+            // Which of the two is meant shows in the field that only one of them has.
+            rule if rule.get("toolCallId").is_some() => variant(rule).map(Self::Call),
+            rule => variant(rule).map(Self::Tool),
+        }
+    }
+}
+
+/// A rule about one call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CallRule {
+    /// The provider's id of the call.
+    pub tool_call_id: String,
+    /// Why, for the agent to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The body of `POST /v1/permissions/evaluate`.

@@ -52,7 +52,8 @@ pub(super) fn examples() -> Vec<Example> {
             "runId":"%8","turnId":"t1"}"#;
         EvaluatePermission: r#"{"tool":"bash","params":{"command":"ls"},"permissions":{
             "allowlist":["read","bash:ls *",{"tool":"bash"},{"tool":"bash","params":{"command":"ls"}}],
-            "ask":[],"deny":["bash:rm *"],"allowOnce":[]},"sessionId":"%6","runId":"%8","cwd":"/w"}"#;
+            "ask":[],"deny":["bash:rm *",{"tool":"write"},{"toolCallId":"call_1","reason":"no"},{"toolCallId":"c"}],
+            "allowOnce":[]},"sessionId":"%6","runId":"%8","cwd":"/w"}"#;
         Evaluation: r#"{"decision":"ask","rule":"bash:ls *","reason":"r",
             "suggestions":[{"rule":"r","scope":"agent","covers":"c"}]}"#;
         Grant: GRANT;
@@ -79,4 +80,31 @@ fn literals() {
     has_literals::<GrantEffect>(&["allow", "deny"]);
     has_literals::<ExecutionState>(&["started", "completed", "failed", "unknown", "cancelled"]);
     has_literals::<RuleDecision>(&["allow", "ask", "deny"]);
+}
+
+#[test]
+fn a_rule_is_refused_where_it_is_wrong() {
+    let cases = [
+        (
+            r#"{"deny":[{"toolCallId":"c","tool":"bash"}]}"#,
+            "deny[0].tool: unknown field `tool`, expected `toolCallId` or `reason`",
+        ),
+        (
+            r#"{"deny":[{"toolCallId":1}]}"#,
+            "deny[0].toolCallId: invalid type: integer `1`, expected a string",
+        ),
+        (r#"{"deny":[{}]}"#, "deny[0]: missing field `tool`"),
+        (
+            r#"{"allowlist":[{"toolCallId":"c"}]}"#,
+            "allowlist[0].toolCallId: unknown field `toolCallId`, expected `tool` or `params`",
+        ),
+        (
+            r#"{"ask":[{"tool":"bash","params":{"command":1}}]}"#,
+            "ask[0].params.command: invalid type: integer `1`, expected a string",
+        ),
+    ];
+    for (json, expected) in cases {
+        let error = relay_protocol::wire::decode::<Permissions>(json.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }

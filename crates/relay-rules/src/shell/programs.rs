@@ -1,0 +1,483 @@
+//! What is known of programs: which of them run others, and by which options.
+//!
+//! A row's name may be two words, a program and its subcommand; both rows count then. The table is there to make a
+//! wildcard cover less, so a row too many costs a question and a row too few costs more.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What a program does with its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// Its own work, unless an option of the row says otherwise.
+    Plain,
+    /// Runs the command that follows: after options, of which `values` take the next word, and so many operands.
+    Wrapper {
+        values: &'static str,
+        operands: usize,
+    },
+    /// Runs its operands, joined, as shell text.
+    ShellText {
+        values: &'static str,
+        operands: usize,
+    },
+    /// A shell.
+    Shell,
+    /// Runs a file of code, or code in its arguments or from its input.
+    Interpreter,
+    /// Changes what later words mean, or runs what nobody sees here.
+    Opaque,
+}
+
+/// One row.
+pub(crate) struct Program {
+    names: &'static str,
+    pub(crate) nature: Nature,
+    /// Letters of short options that run, load or write something.
+    pub(crate) short: &'static str,
+    /// Long options that do, and how other words that do look: `=x`, `-x`, `x*` or `*x*`.
+    pub(crate) long: &'static str,
+}
+
+const fn wrapper(names: &'static str, values: &'static str, operands: usize) -> Program {
+    Program {
+        names,
+        nature: Nature::Wrapper { values, operands },
+        short: "",
+        long: "",
+    }
+}
+
+const fn text(names: &'static str, values: &'static str, operands: usize) -> Program {
+    Program {
+        names,
+        nature: Nature::ShellText { values, operands },
+        short: "",
+        long: "",
+    }
+}
+
+const fn row(
+    nature: Nature,
+    names: &'static str,
+    short: &'static str,
+    long: &'static str,
+) -> Program {
+    Program {
+        names,
+        nature,
+        short,
+        long,
+    }
+}
+
+const fn plain(names: &'static str, short: &'static str, long: &'static str) -> Program {
+    row(Nature::Plain, names, short, long)
+}
+
+const fn code(names: &'static str, short: &'static str, long: &'static str) -> Program {
+    row(Nature::Interpreter, names, short, long)
+}
+
+const fn opaque(names: &'static str) -> Program {
+    row(Nature::Opaque, names, "", "")
+}
+
+/// Names in a row are separated by `|`, long options and words by blanks.
+static TABLE: &[Program] = &[
+    // Run the command that follows.
+    wrapper("sudo", "ugpCcDhRrTtU", 0),
+    wrapper("doas", "uC", 0),
+    wrapper("env", "uCS", 0),
+    wrapper("xargs", "aEILnPsd", 0),
+    wrapper(
+        "nohup|setsid|builtin|command|fakeroot|busybox|toybox|unbuffer|dbus-run-session|caffeinate|noglob",
+        "",
+        0,
+    ),
+    wrapper("nice|ionice", "ncpPu", 0),
+    wrapper("exec", "a", 0),
+    wrapper("timeout", "ks", 1),
+    wrapper("gtimeout", "ks", 1),
+    wrapper("time|gtime", "fo", 0),
+    wrapper("stdbuf", "ioe", 0),
+    wrapper("strace|ltrace", "eopsPEuaOSbIXU", 0),
+    wrapper("flock", "wE", 1),
+    wrapper("chroot|taskset|chrt|setarch|runcon", "", 1),
+    wrapper(
+        "linux32|linux64|prlimit|cgexec|aa-exec|firejail|bwrap",
+        "",
+        0,
+    ),
+    wrapper(
+        "proot|numactl|perf|valgrind|rlwrap|xvfb-run|catchsegv",
+        "",
+        0,
+    ),
+    wrapper(
+        "unshare|nsenter|systemd-run|systemd-inhibit",
+        "tSGRrwpMu",
+        0,
+    ),
+    wrapper("runuser", "ugGs", 0),
+    wrapper("npx|pnpx|bunx|uvx|pipx", "p", 0),
+    wrapper(
+        "npm exec|npm x|yarn dlx|yarn exec|pnpm dlx|pnpm exec|bundle exec|poetry run|uv run|pipenv run",
+        "",
+        0,
+    ),
+    wrapper(
+        "docker run|docker exec|docker create|docker compose|docker-compose",
+        "",
+        1,
+    ),
+    wrapper(
+        "podman run|podman exec|podman create|podman compose|nerdctl run|nerdctl exec",
+        "",
+        1,
+    ),
+    wrapper(
+        "kubectl exec|kubectl run|kubectl debug|oc exec|oc run|oc rsh",
+        "",
+        1,
+    ),
+    wrapper(
+        "ip netns|git bisect|direnv exec|mise exec|asdf exec|nix run|nix develop|nix shell",
+        "",
+        1,
+    ),
+    wrapper(
+        "start-stop-daemon|daemonize|cpulimit|chpst|softlimit|ld.so|ld-linux-x86-64.so.2|ld-linux-aarch64.so.1",
+        "",
+        0,
+    ),
+    // Run shell text.
+    text("eval", "", 0),
+    text("watch", "nd", 0),
+    text("parallel", "jNIa", 0),
+    text("trap", "", 0),
+    text("ssh|mosh|autossh", "bcDEeFIiJLlmOopQRSWwB", 1),
+    text("su|script", "ugGsTtIOEmo", 0),
+    text("entr|nodemon|hyperfine|sg", "", 0),
+    // Run what can't be read here.
+    opaque("source|.|alias|unalias|hash|enable|bind|fc|history|complete|compgen|compopt|coproc"),
+    opaque(
+        "set|shopt|export|declare|typeset|local|readonly|let|read|mapfile|readarray|getopts|unset|wait|setopt|emulate",
+    ),
+    opaque("at|batch|crontab|tmux|screen|xdg-open|open|socat|expect|gdb|lldb|m4|dc|osascript|dlv"),
+    opaque("vi|vim|nvim|view|ex|ed|emacs|emacsclient|nano|pico|joe|kak|hx|micro"),
+    opaque(
+        "git config|git submodule|git filter-branch|git filter-repo|git daemon|git hook|git send-email|git mergetool|git credential",
+    ),
+    opaque(
+        "npm config|npm set|yarn config|pnpm config|pip config|gh alias|gh extension|kubectl plugin|kubectl edit|docker context",
+    ),
+    opaque("sqlite3|cmd|cmd.exe|wsl|msiexec|rundll32|regsvr32|mshta|wmic"),
+    // Shells and languages.
+    row(
+        Nature::Shell,
+        "sh|bash|dash|zsh|ksh|mksh|fish|ash|csh|tcsh|rbash|oil|osh|ysh|nu|elvish|xonsh",
+        "cs",
+        "command init-file rcfile init-command init commands interactive login posix",
+    ),
+    code(
+        "python|pypy|ipython|micropython",
+        "cix",
+        "=timeit =code =pdb =-",
+    ),
+    code(
+        "node|nodejs",
+        "epri",
+        "eval print require import loader experimental-loader interactive inspect inspect-brk env-file",
+    ),
+    code("bun", "eprx", "eval print preload =exec =x =eval"),
+    code("deno", "", "=eval =repl"),
+    code("tsx|ts-node|coffee", "epri", "eval print require"),
+    code("perl", "eEIMmdsSxnp0", ""),
+    code("ruby|jruby|irb", "eIrxnpCS", ""),
+    code(
+        "php",
+        "rBREFadcz",
+        "run process-begin process-code process-end define",
+    ),
+    code("lua|luajit|tclsh|wish|guile|gauche|gosh", "elic", ""),
+    code(
+        "R|Rscript|octave|julia|elixir|iex|erl|scala|groovy|swift|ghc|ghci|runghc|racket|sbcl|clisp|jshell|raku",
+        "eErlpc",
+        "eval expr execute run exec load args",
+    ),
+    code("pwsh|powershell|powershell.exe", "cCeEf", "command"),
+    code(
+        "psql|mysql|mariadb|mongo|mongosh|redis-cli|clickhouse-client",
+        "cefoLTx",
+        "command execute file output eval pager pset tee init-command",
+    ),
+    // Programs whose options run, load or write something.
+    plain(
+        "git",
+        "c",
+        "config-env exec-path git-dir upload-pack receive-pack exec extcmd output ext-diff textconv open-files-in-pager editor *ext::*",
+    ),
+    plain("git clone", "uc", "config template"),
+    plain("git grep", "O", ""),
+    plain("git rebase", "xi", "interactive"),
+    plain("git difftool", "xt", "tool"),
+    plain(
+        "git archive|git format-patch|git bundle",
+        "o",
+        "output-directory remote",
+    ),
+    plain("git commit|git tag|git merge", "e", "edit"),
+    plain("git init", "", "template"),
+    plain(
+        "git add|git checkout|git reset|git stash",
+        "ie",
+        "interactive edit",
+    ),
+    plain(
+        "find",
+        "",
+        "-exec -execdir -ok -okdir -delete -fprint* -fls",
+    ),
+    plain("fd|fdfind", "xX", "exec exec-batch"),
+    plain(
+        "tar|bsdtar|gtar",
+        "IF",
+        "checkpoint-action to-command use-compress-program info-script new-volume-script rmt-command rsh-command",
+    ),
+    plain("cpio", "", "rsh-command"),
+    plain("zip", "T", "unzip-command"),
+    plain("rsync", "e", "rsh rsync-path"),
+    plain("scp|sftp", "oSFDbJ", ""),
+    plain(
+        "curl",
+        "oOKJcDwQE",
+        "output remote-name remote-name-all remote-header-name config output-dir dump-header cookie-jar write-out trace trace-ascii stderr libcurl etag-save hsts alt-svc engine quote next",
+    ),
+    plain(
+        "wget|wget2",
+        "OoaPiexU",
+        "output-document output-file append-output directory-prefix execute config use-askpass input-file save-cookies post-file body-file warc-file",
+    ),
+    plain(
+        "aria2c|axel",
+        "odix",
+        "on-download-complete on-download-start conf-path",
+    ),
+    plain("nc|netcat|ncat", "ec", "exec sh-exec lua-exec"),
+    plain("sort", "oT", "output compress-program temporary-directory"),
+    plain("split|csplit", "", "filter"),
+    plain("rg", "", "pre pre-glob hostname-bin"),
+    plain("ag|ack|bat|batcat", "", "pager"),
+    plain("less|more|most", "oOkK", "log-file lesskey* +*"),
+    plain("man", "PHC", "pager html config-file"),
+    plain("make|gmake|bmake", "fEI", "file makefile eval *=*"),
+    plain("ninja|samu", "ft", ""),
+    plain("cmake", "EPC", "open"),
+    plain(
+        "gradle|gradlew",
+        "Ibc",
+        "init-script build-file settings-file",
+    ),
+    plain("mvn|mvnw", "fs", "*exec:*"),
+    plain("cargo", "Z", "config manifest-path"),
+    plain("rustc", "C", "codegen"),
+    plain("go", "", "exec toolexec vettool overlay modfile"),
+    plain(
+        "gcc|cc|clang|g++|c++|clang++|ld|tcc",
+        "BT",
+        "-wrapper -specs* -fplugin* -fuse-ld* @*",
+    ),
+    plain(
+        "npm|pnpm|yarn",
+        "",
+        "script-shell node-options globalconfig userconfig prefix shell ignore-scripts",
+    ),
+    plain(
+        "pip|uv",
+        "",
+        "global-option install-option config-settings python",
+    ),
+    plain("apt|apt-get|aptitude", "oc", "option config-file"),
+    plain("dpkg", "", "pre-invoke post-invoke root admindir instdir"),
+    plain("docker|podman|nerdctl", "H", "config host"),
+    plain("kubectl|oc", "", "kubeconfig as"),
+    plain("helm", "", "post-renderer kubeconfig"),
+    plain("terraform|tofu", "", "-chdir* -var-file*"),
+    plain("systemctl|journalctl", "HM", "host machine root"),
+    plain("gh", "", "editor web"),
+    plain("openssl", "", "-engine -provider* -config -out* -writerand"),
+    plain("tcpdump", "zwV", ""),
+    plain("nmap", "o", "script datadir"),
+    plain("ffmpeg|ffprobe", "", "*pipe:* *concat:* -f*"),
+    plain(
+        "convert|magick|mogrify|identify",
+        "",
+        "*msl:* *ephemeral:* *|* *@*",
+    ),
+    plain("printf", "v", ""),
+    plain("test|[", "vR", ""),
+    plain("yq", "i", "inplace split-exp"),
+    plain("ip", "b", "batch"),
+    plain(
+        "java",
+        "",
+        "-javaagent* -agentlib* -agentpath* @* -XX:OnError* -XX:OnOutOfMemoryError*",
+    ),
+    plain("ctags", "", "options"),
+    plain("tree", "o", ""),
+    plain("xmllint|xsltproc", "o", "output shell"),
+    plain(
+        "pandoc",
+        "oFL",
+        "output filter lua-filter pdf-engine defaults",
+    ),
+    plain("pytest|py.test", "pc", "rootdir confcutdir"),
+    plain(
+        "eslint|prettier|jest|vitest|tsc|webpack|vite|rollup",
+        "c",
+        "config plugin resolve-plugins-relative-to rulesdir",
+    ),
+    plain("ssh-keygen|ssh-add|ssh-agent|ssh-keyscan", "DPwsf", ""),
+    plain(
+        "gpg|gpg2",
+        "",
+        "*-program photo-viewer load-extension options",
+    ),
+    plain(
+        "vagrant|packer|ansible|ansible-playbook",
+        "ame",
+        "args module-name extra-vars",
+    ),
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, &'static Program>> = LazyLock::new(|| {
+    let rows = TABLE.iter();
+    rows.flat_map(|row| row.names.split('|').map(move |name| (name, row)))
+        .collect()
+});
+
+/// The last part of a program's path.
+pub(crate) fn base_name(program: &str) -> &str {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    name.strip_suffix(".exe").unwrap_or(name)
+}
+
+/// The row of a program; `python3.12` is `python`.
+pub(crate) fn program(name: &str) -> Option<&'static Program> {
+    let name = base_name(name);
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let found = BY_NAME.get(name).or_else(|| BY_NAME.get(unversioned));
+    found.copied()
+}
+
+/// The row of a program's subcommand.
+pub(crate) fn subcommand(name: &str, subcommand: &str) -> Option<&'static Program> {
+    BY_NAME
+        .get(&*format!("{} {subcommand}", base_name(name)))
+        .copied()
+}
+
+/// Programs whose first operand says what they do, so that a rule for all of them would say little.
+pub(crate) fn has_subcommands(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "git",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "cargo",
+        "rustup",
+        "docker",
+        "podman",
+        "kubectl",
+        "helm",
+        "go",
+        "pip",
+        "pip3",
+        "uv",
+        "poetry",
+        "apt",
+        "apt-get",
+        "brew",
+        "dnf",
+        "yum",
+        "pacman",
+        "snap",
+        "systemctl",
+        "journalctl",
+        "gh",
+        "glab",
+        "make",
+        "just",
+        "terraform",
+        "tofu",
+        "aws",
+        "gcloud",
+        "az",
+        "dotnet",
+        "mvn",
+        "gradle",
+        "bundle",
+        "gem",
+        "rails",
+        "composer",
+        "flutter",
+        "dart",
+        "mix",
+        "rebar3",
+        "stack",
+        "cabal",
+        "nix",
+        "hg",
+        "svn",
+        "jj",
+        "fly",
+        "vercel",
+        "netlify",
+        "wrangler",
+        "supabase",
+        "heroku",
+        "conda",
+        "mamba",
+        "ip",
+        "tmux",
+        "launchctl",
+        "openssl",
+        "zig",
+        "deno",
+    ];
+    NAMES.contains(&name)
+}
+
+impl Program {
+    /// Whether an argument of it runs, loads or writes something.
+    pub(crate) fn minds(&self, argument: &str) -> bool {
+        if let Some(option) = argument.strip_prefix("--") {
+            let name = option.split('=').next().unwrap_or(option);
+            // Most programs take the beginning of a long option for all of it.
+            if !name.is_empty() && self.long.split(' ').any(|long| long.starts_with(name)) {
+                return true;
+            }
+        } else if let Some(letters) = argument.strip_prefix('-')
+            && letters.chars().any(|letter| self.short.contains(letter))
+        {
+            return true;
+        }
+        let mut forms = self.long.split(' ');
+        forms.any(|form| looks_like(form, argument))
+    }
+}
+
+/// Whether a word has one of the forms; a bare name is that of a long option, which has been looked at.
+fn looks_like(form: &str, word: &str) -> bool {
+    match (form.strip_prefix('*'), form.strip_suffix('*')) {
+        (Some(rest), Some(_)) => word.contains(rest.trim_end_matches('*')),
+        (Some(end), None) => word.ends_with(end),
+        (None, Some(start)) => word.starts_with(start),
+        (None, None) => match form.strip_prefix('=') {
+            Some(exact) => word == exact,
+            None => form.starts_with('-') && word == form,
+        },
+    }
+}

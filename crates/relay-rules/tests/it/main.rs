@@ -1,0 +1,9 @@
+//! What the rules decide: reference cases, a corpus of commands, properties, and bash itself as a witness.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod depth;
+mod files;
+mod oracle;
+mod reference;
+mod support;
