@@ -2,7 +2,7 @@
 //!
 //! The operations are in files by what users call them: `workspaces`, `agents`, `channels`, `messages`,
 //! `reading`, `attachments`, `sessions`, `deliveries`, `actions`,
-//! `webhooks`, `ingest`, `events`, `audit`.
+//! `permissions`, `webhooks`, `ingest`, `events`, `audit`.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -11,9 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use relay_protocol::limits::{PAGE_ITEMS, PAGE_ITEMS_DEFAULT};
+use relay_protocol::limits::{PAGE_ITEMS, PAGE_ITEMS_DEFAULT, PERMISSION_EXPIRES_MS};
 use relay_protocol::redact::Redactor;
 use relay_protocol::time::Timestamp;
+use relay_rules::{Files, NoFiles};
 use tokio::sync::watch;
 
 use crate::actions::Validators;
@@ -22,6 +23,7 @@ use crate::callers::Callers;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::ingest::Waiting;
+use crate::permissions::SharedFiles;
 use crate::runner::Runner;
 use crate::store::chain::Hash;
 use crate::store::{PageRequest, Store, WorkspaceRow};
@@ -34,6 +36,10 @@ pub struct Engine {
     pub(crate) runner: Arc<Runner>,
     pub(crate) callers: Arc<Callers>,
     pub(crate) validators: Validators,
+    /// Says where the paths of tool calls lead.
+    pub(crate) files: SharedFiles,
+    /// How long a permission request waits when nobody says otherwise.
+    pub(crate) permissions_expire_ms: u64,
     /// Counts the changes of webhooks, for whoever calls them.
     pub(crate) webhook_changes: watch::Sender<u64>,
     /// Text that sessions have reported and that waits because a secret may begin there.
@@ -50,6 +56,8 @@ impl Engine {
             runner: Arc::new(Runner::new(store.clone(), environment.clone())),
             callers: Arc::default(),
             validators: Validators::default(),
+            files: Arc::new(NoFiles),
+            permissions_expire_ms: PERMISSION_EXPIRES_MS,
             webhook_changes: watch::Sender::new(0),
             waiting_text: Arc::default(),
             store,
@@ -57,6 +65,20 @@ impl Engine {
             redactor: Redactor::new(),
             workspaces: RwLock::default(),
         }
+    }
+
+    /// Lets rules about paths look at files. Without it they allow nothing, because nobody can say where a path leads.
+    #[must_use]
+    pub fn with_files(mut self, files: Arc<dyn Files + Send + Sync>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// Lets permission requests wait for another time than a day, when nobody says how long.
+    #[must_use]
+    pub const fn with_permissions_expiring(mut self, after: Duration) -> Self {
+        self.permissions_expire_ms = after.as_millis() as u64;
+        self
     }
 
     /// Begins to deliver: learns what a former process has left. Called once, before [`Engine::step`].

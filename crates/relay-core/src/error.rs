@@ -4,8 +4,8 @@ use relay_protocol::action::InvocationState;
 use relay_protocol::delivery::DeliveryState;
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{
-    AttachmentId, ConversationId, DeliveryId, EventId, InvocationId, MessageId, SessionId, TokenId,
-    WebhookId, WorkspaceId,
+    AttachmentId, ConversationId, DeliveryId, EventId, GrantId, InvocationId, MessageId,
+    PermissionId, RunId, SessionId, TokenId, WebhookId, WorkspaceId,
 };
 use relay_protocol::limits::NAME_CHARS;
 use relay_protocol::names::{NameError, RESERVED};
@@ -90,6 +90,24 @@ pub enum Error {
         expected: u64,
         /// What was given.
         found: u64,
+    },
+    /// No permission request has this id.
+    #[error("no permission request has the id {0}")]
+    UnknownPermission(PermissionId),
+    /// No grant has this id.
+    #[error("no grant has the id {0}")]
+    UnknownGrant(GrantId),
+    /// No run has this id.
+    #[error("no run has the id {0}")]
+    UnknownRun(RunId),
+    /// The run has ended.
+    #[error("the run {0} has ended; begin a new one")]
+    RunEnded(RunId),
+    /// A rule refuses what was to be allowed.
+    #[error("{why} The request still waits: allow it with other parameters, or deny it")]
+    DeniedByRule {
+        /// Which rule, in a sentence.
+        why: String,
     },
     /// No webhook has this id.
     #[error("no webhook has the id {0}")]
@@ -296,9 +314,14 @@ impl Error {
             Self::UnknownMessage(_) => ErrorCode::UnknownMessage,
             Self::UnknownDelivery(_) => ErrorCode::UnknownDelivery,
             Self::UnknownSession(_) | Self::CannotResume => ErrorCode::UnknownSession,
-            Self::SessionEnded { .. } | Self::InvocationEnded { .. } | Self::Status(_) => {
-                ErrorCode::IllegalTransition
-            }
+            Self::SessionEnded { .. }
+            | Self::InvocationEnded { .. }
+            | Self::RunEnded(_)
+            | Self::Status(_) => ErrorCode::IllegalTransition,
+            Self::UnknownPermission(_) => ErrorCode::UnknownPermission,
+            Self::UnknownGrant(_) => ErrorCode::UnknownGrant,
+            Self::UnknownRun(_) => ErrorCode::UnknownRun,
+            Self::DeniedByRule { .. } => ErrorCode::DeniedByRule,
             Self::EventGap { .. } => ErrorCode::EventGap,
             Self::UnknownInvocation(_) => ErrorCode::UnknownInvocation,
             Self::UnknownToken(_) => ErrorCode::UnknownToken,

@@ -196,18 +196,19 @@ fn trimmed(event: &LoggedEvent) -> LoggedEvent {
     let mut event = event.clone();
     match &mut event.event {
         Some(RelayEvent::PermissionRequested(asked)) => {
-            asked.permission.params.clear();
-            asked.permission.title = None;
-            asked.permission.suggestions.clear();
-            if let Some(outcome) = &mut asked.permission.outcome {
-                outcome.updated_params = None;
-            }
+            crate::permissions::trim(&mut asked.permission);
         }
         Some(
             RelayEvent::PermissionResolved(ended)
             | RelayEvent::PermissionExpired(ended)
             | RelayEvent::PermissionCancelled(ended),
-        ) => ended.outcome.updated_params = None,
+        ) => {
+            ended.outcome.updated_params = None;
+            ended.outcome.rule = None;
+        }
+        Some(RelayEvent::GrantCreated(made) | RelayEvent::GrantRevoked(made)) => {
+            made.grant.rule.clear();
+        }
         Some(
             RelayEvent::ToolCalled(report)
             | RelayEvent::ToolCompleted(report)

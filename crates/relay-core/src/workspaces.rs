@@ -11,6 +11,7 @@ use relay_protocol::policy::{Policy, PolicyPatch};
 use crate::caller::{Caller, make_token};
 use crate::engine::{Engine, within};
 use crate::error::{Error, Result};
+use crate::permissions::check_workspace_rules;
 use crate::store::{NewWorkspace, WorkspaceChange, WorkspaceRow};
 
 impl Engine {
@@ -86,6 +87,9 @@ impl Engine {
 
     /// Changes how the workspace delivers.
     pub async fn update_policy(&self, caller: &Caller, patch: PolicyPatch) -> Result<Policy> {
+        if let Some(permissions) = &patch.permissions {
+            check_workspace_rules(permissions)?;
+        }
         let workspace = self.change_workspace(caller, None, Some(patch)).await?;
         Ok(workspace.policy.clone())
     }

@@ -104,6 +104,10 @@ impl Inputs<'_> {
         {
             return self.doubt(rule);
         }
+        if layer.passes() {
+            let words = "Nothing in the rules of this run speaks against it.".to_owned();
+            return verdict(RuleDecision::Allow, Source::Allow, None, words);
+        }
         self.allowed(index, layer)
             .unwrap_or_else(|| self.ask_by_default())
     }

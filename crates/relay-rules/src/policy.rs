@@ -26,6 +26,8 @@ struct Lists {
     calls: Arc<HashMap<String, Option<String>>>,
     /// Rules of `once` that were used up.
     spent: BTreeSet<usize>,
+    /// Whether it leaves it to other layers what may run.
+    passes: bool,
 }
 
 impl Policy {
@@ -51,7 +53,16 @@ impl Policy {
                 Rule::wide_key,
             )),
             spent: BTreeSet::new(),
+            passes: false,
         })))
+    }
+
+    /// Reads a policy that narrows another. Where it lists nothing that may run, it has only objections: what the
+    /// other allows may run unless this one asks about it or refuses it.
+    pub fn narrowing(permissions: &Permissions) -> Result<Self, RuleFault> {
+        let mut lists = (*Self::compile(permissions)?.0).clone();
+        lists.passes = permissions.allowlist.is_none() && permissions.allow_once.is_none();
+        Ok(Self(Arc::new(lists)))
     }
 
     /// The policy without rules: every call is asked about.
@@ -70,6 +81,10 @@ impl Policy {
 
     pub(crate) fn denies_call(&self, tool_call_id: &str) -> Option<Option<&str>> {
         self.0.calls.get(tool_call_id).map(Option::as_deref)
+    }
+
+    pub(crate) fn passes(&self) -> bool {
+        self.0.passes
     }
 
     pub(crate) fn deny(&self) -> &RuleSet {

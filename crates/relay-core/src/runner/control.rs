@@ -321,6 +321,14 @@ impl State {
         }
     }
 
+    /// Calls deliveries back that nobody needs any more; nobody waits to hear how that went.
+    pub(super) fn call_back(&mut self, rows: &[DeliveryRow], times: Times) {
+        for row in rows {
+            let (tell, _) = oneshot::channel();
+            self.cancel(row, Some("it was decided".to_owned()), tell, times);
+        }
+    }
+
     /// A session says how something ended that was asked of it.
     pub(super) fn control_answered(
         &mut self,

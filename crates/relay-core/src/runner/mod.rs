@@ -13,6 +13,7 @@ mod handover;
 pub mod link;
 mod news;
 mod pages;
+mod permissions;
 mod presence;
 mod pump;
 mod service;
@@ -34,6 +35,7 @@ pub(crate) use self::desk::Mono;
 pub(crate) use self::guards::Settling;
 use self::handover::{content, context};
 use self::link::{Deliver, Parcel};
+use self::permissions::Decisions;
 use self::state::{Advancing, Command, HandOver, Input, Offered, State, Stepped, Times};
 pub use self::switchboard::HandlerId;
 pub(crate) use self::waiter::Heard;
@@ -62,6 +64,8 @@ struct Inbox {
     bell: Notify,
     /// Tells callers who wait for something to be read.
     news: Notify,
+    /// Those who wait for decisions; they are told before anybody looks at the memory.
+    decisions: Decisions,
 }
 
 impl Inbox {
@@ -82,6 +86,11 @@ impl Inbox {
 
 impl Observer for Inbox {
     fn learn(&self, news: Vec<News>) {
+        for news in &news {
+            if let News::PermissionEnded(id) = news {
+                self.decisions.decided(*id);
+            }
+        }
         self.inputs().extend(news.into_iter().map(Input::News));
         self.ring();
     }
@@ -161,6 +170,7 @@ impl Runner {
             }
         }
         self.find_open_calls().await?;
+        self.find_waiting_permissions().await?;
         self.ring();
         Ok(())
     }
@@ -174,8 +184,10 @@ impl Runner {
             state.tick(times);
             worked |= state.pump(times);
             let calls = std::mem::take(&mut state.switchboard.calls);
+            let over = std::mem::take(&mut state.expiries.over);
             let mut commands = std::mem::take(&mut state.commands);
             commands.extend(calls.into_iter().map(Command::Call));
+            commands.extend(over.into_iter().map(|(no, id)| Command::Expire(no, id)));
             if commands.is_empty() && !state.has_dirty() {
                 let (mono, wall) = state.next_wake();
                 drop(state);
@@ -244,6 +256,7 @@ impl Runner {
                 });
             }
             Command::Call(call) => self.call(call),
+            Command::Expire(workspace_no, id) => self.expire(workspace_no, id),
             Command::TakeBack(session) => {
                 let inbox = self.inbox.clone();
                 let now = self.environment.clock.now();

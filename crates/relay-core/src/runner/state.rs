@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
-use relay_protocol::ids::{ControlId, SessionId, WorkspaceId};
+use relay_protocol::ids::{ControlId, PermissionId, SessionId, WorkspaceId};
 use relay_protocol::policy::Policy;
 use relay_protocol::socket::ControlFrame;
 use relay_protocol::time::Timestamp;
@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::control::{Control, Recalling};
 use super::desk::{Desk, Live, Mono};
 use super::link::{CloseReason, LinkId, SessionLink};
+use super::permissions::Expiries;
 use super::switchboard::{Call, Switchboard};
 use super::waiter::Waiters;
 use crate::delivery::apply::Step;
@@ -56,6 +57,8 @@ pub(super) enum Input {
     Marked(Position, Option<Arc<InvocationRow>>),
     /// A call could not be ended.
     NotEnded(Position),
+    /// A permission request could not be ended.
+    NotExpired(PermissionId),
     /// What a session had accepted was taken back; false: it could not be.
     TakenBack(SessionNo, bool),
 }
@@ -99,6 +102,8 @@ pub(super) enum Command {
     TakeBack(SessionNo),
     /// Does something about a call.
     Call(Call),
+    /// Ends a permission request that nobody answered.
+    Expire(u32, PermissionId),
 }
 
 /// A step on its way to the store.
@@ -157,6 +162,7 @@ pub(super) struct State {
     pub(super) controls: HashMap<ControlId, Control>,
     pub(super) waiters: Waiters,
     pub(super) switchboard: Switchboard,
+    pub(super) expiries: Expiries,
     /// When the store has something due, as far as is known.
     next_due: Option<Timestamp>,
     /// What has moved since the store was asked for what is due, while it is being asked.
@@ -228,6 +234,12 @@ impl State {
             Input::News(News::ActionRemoved(action)) => self.switchboard.action_removed(action),
             Input::News(News::Invoked(row)) => self.switchboard.opened(&row),
             Input::News(News::InvocationEnded(call)) => self.switchboard.ended(call),
+            Input::News(News::PermissionAsked(id, workspace_no, until)) => {
+                self.expiries.asked(id, workspace_no, until);
+            }
+            Input::News(News::PermissionEnded(id)) => self.expiries.ended(id),
+            Input::News(News::NoticesOver(rows)) => self.call_back(&rows, times),
+            Input::NotExpired(id) => self.expiries.not_ended(id, times.now),
             Input::LeftOver(row) => self.switchboard.left_over(&row),
             Input::Marked(call, row) => self.switchboard.marked(call, row.as_deref()),
             Input::NotEnded(call) => self.switchboard.not_ended(call, times.now),
@@ -298,6 +310,7 @@ impl State {
             }
         }
         self.switchboard.tick(times.now);
+        self.expiries.tick(times.now);
         if self.asking_due.is_none() && self.next_due.is_some_and(|at| at <= times.now) {
             self.asking_due = Some(HashSet::new());
             // What becomes known from here on may be newer than the answer.
@@ -310,7 +323,7 @@ impl State {
     /// When the clocks bring the next thing to do: by the monotonic clock, and by the wall clock.
     pub(super) fn next_wake(&self) -> (Option<Mono>, Option<Timestamp>) {
         let due = self.next_due.filter(|_| self.asking_due.is_none());
-        let wall = [due, self.switchboard.next_deadline()]
+        let wall = [due, self.switchboard.next_deadline(), self.expiries.next()]
             .into_iter()
             .flatten()
             .min();

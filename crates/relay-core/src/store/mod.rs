@@ -9,6 +9,7 @@ pub mod chain;
 pub mod delivery_requests;
 pub mod live;
 pub mod news;
+pub mod permission_requests;
 pub mod position;
 pub mod records;
 pub mod reply;
@@ -29,7 +30,8 @@ use relay_protocol::api::messages::{
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{
-    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WebhookId, WorkspaceId,
+    AttachmentId, DeliveryId, GrantId, InvocationId, MessageId, PermissionId, RunId, SessionId,
+    WebhookId, WorkspaceId,
 };
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
@@ -47,6 +49,11 @@ pub use self::delivery_requests::{
 };
 use self::live::{Hub, StoredEvent};
 pub use self::news::{DeliveryMoved, News, Observer};
+pub use self::permission_requests::{
+    EndingCause, ExecutionMove, ExecutionStep, GrantList, GrantNo, GrantQuery, GrantRow, InForce,
+    Layer, NewPermission, NewRun, PermissionBody, PermissionEnding, PermissionList, PermissionNo,
+    PermissionQuery, PermissionRow, Resolution, Resolved, RunNo, RunRow, Whose,
+};
 pub use self::position::Position;
 pub use self::records::{
     AgentNo, AgentRow, AttachmentContent, AuditReport, ChainHead, Credential, DeliveryRow, Holder,
@@ -63,6 +70,7 @@ pub use self::session_requests::{
     AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
     SessionChange, SessionTurn,
 };
+pub(crate) use self::sqlite::judge;
 
 pub use self::webhook_requests::{
     CallMade, CallNext, InboundRow, NewInbound, NewWebhook, WebhookBody, WebhookChange, WebhookNo,
@@ -233,6 +241,50 @@ pub trait Store: Send + Sync + 'static {
     fn invocation(&self, viewer: Viewer, id: InvocationId) -> Reply<InvocationRow>;
     /// Open calls of all workspaces, in the order of their places.
     fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>>;
+
+    /// Writes a permission request down. The rules decide at once, or it waits.
+    fn ask_permission(&self, new: NewPermission) -> Reply<Arc<PermissionRow>>;
+    /// Takes an answer. The first counts.
+    fn resolve_permission(&self, resolution: Resolution) -> Reply<Resolved>;
+    /// Ends a request that nobody decided about, if it still waits.
+    fn end_permission(&self, ending: PermissionEnding) -> Reply<Arc<PermissionRow>>;
+    /// Notes that somebody who may decide has seen a request; none: they may not.
+    fn see_permission(
+        &self,
+        viewer: Viewer,
+        id: PermissionId,
+        at: Timestamp,
+    ) -> Reply<Option<Arc<PermissionRow>>>;
+    /// Takes a step of what was allowed.
+    fn execute_permission(&self, step: ExecutionStep) -> Reply<Arc<PermissionRow>>;
+    /// One request, for the agent that asked, for people, and for the workspace.
+    fn permission(&self, viewer: Viewer, id: PermissionId) -> Reply<Arc<PermissionRow>>;
+    /// Requests, newest first.
+    fn permissions(&self, list: PermissionList) -> Reply<Page<Arc<PermissionRow>>>;
+    /// Those of all workspaces that wait, oldest first.
+    fn pending_permissions(
+        &self,
+        after: PermissionNo,
+        limit: usize,
+    ) -> Reply<Vec<Arc<PermissionRow>>>;
+    /// What decides about somebody's calls.
+    fn rules_in_force(&self, whose: Whose) -> Reply<InForce>;
+    /// Begins a run.
+    fn create_run(&self, new: NewRun) -> Reply<RunRow>;
+    /// One run, for its agent, for people, and for the workspace.
+    fn permission_run(&self, viewer: Viewer, id: RunId) -> Reply<RunRow>;
+    /// Ends a run and those below it.
+    fn end_run(
+        &self,
+        viewer: Viewer,
+        id: RunId,
+        reason: Option<String>,
+        at: Timestamp,
+    ) -> Reply<RunRow>;
+    /// Standing decisions, newest first.
+    fn grants(&self, list: GrantList) -> Reply<Page<Arc<GrantRow>>>;
+    /// Takes a standing decision back.
+    fn revoke_grant(&self, viewer: Viewer, id: GrantId, at: Timestamp) -> Reply<Arc<GrantRow>>;
 
     /// Makes a webhook; it begins with the next event.
     fn create_webhook(&self, new: NewWebhook) -> Reply<WebhookRow>;

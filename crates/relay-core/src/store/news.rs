@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use relay_protocol::delivery::MessageReceipt;
+use relay_protocol::ids::PermissionId;
+use relay_protocol::time::Timestamp;
 
 use super::action_requests::{ActionNo, ActionRow, InvocationRow};
 use super::position::Position;
@@ -40,6 +42,12 @@ pub enum News {
     Invoked(Arc<InvocationRow>),
     /// A call has ended.
     InvocationEnded(Position),
+    /// A permission request waits until then.
+    PermissionAsked(PermissionId, u32, Timestamp),
+    /// A permission request waits no longer.
+    PermissionEnded(PermissionId),
+    /// Deliveries that nobody needs any more.
+    NoticesOver(Vec<DeliveryRow>),
 }
 
 /// A delivery that was made or changed.

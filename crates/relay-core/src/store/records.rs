@@ -78,6 +78,12 @@ impl AgentRow {
         }
     }
 
+    /// Whether it stands for a person, who may decide about permissions.
+    #[must_use]
+    pub const fn is_human(&self) -> bool {
+        matches!(self.agent_type, AgentType::Human)
+    }
+
     /// The part of the identity that never changes, which is what events carry.
     #[must_use]
     pub fn lasting_identity(&self) -> AgentIdentity {

@@ -184,6 +184,15 @@ pub(super) fn of(event: &LoggedEvent) -> Subject {
         RelayEvent::PermissionResolved(e)
         | RelayEvent::PermissionExpired(e)
         | RelayEvent::PermissionCancelled(e) => Subject::Permission { agent: e.agent_id },
+        RelayEvent::PermissionSeen(e) | RelayEvent::PermissionRefused(e) => {
+            Subject::Permission { agent: e.agent_id }
+        }
+        RelayEvent::PermissionStarted(e) | RelayEvent::PermissionFinished(e) => {
+            Subject::Permission { agent: e.agent_id }
+        }
+        RelayEvent::GrantCreated(e) | RelayEvent::GrantRevoked(e) => {
+            Subject::Permission { agent: e.agent_id }
+        }
 
         RelayEvent::WebhookFailed(_)
         | RelayEvent::WebhookDisabled(_)

@@ -184,6 +184,12 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
     fail_waiting(tx, &workspace, &agent, release)?;
     tx.drop_actions_of(agent.no, release.at)?;
     tx.end_sessions(&workspace, agent.no, release.reason.as_deref(), release.at)?;
+    tx.abandon(
+        "p.agent = ?1",
+        agent.no.0,
+        "the agent was released",
+        release.at,
+    )?;
     revoke_tokens(tx, &workspace, &agent, release.at)?;
     leave_everything(tx, &agent)?;
     tx.execute(

@@ -1,7 +1,7 @@
 //! Content that messages refer to.
 
 use relay_protocol::ids::AttachmentId;
-use relay_protocol::limits::{IDEMPOTENCY_KEPT_MS, UNUSED_ATTACHMENT_MS};
+use relay_protocol::limits::{IDEMPOTENCY_KEPT_MS, PERMISSIONS_KEPT_MS, UNUSED_ATTACHMENT_MS};
 use relay_protocol::message::{Attachment, AttachmentKind};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -145,5 +145,6 @@ pub(super) fn collect_garbage(tx: &mut Tx<'_>, now: i64) -> Result<u64> {
         [now - IDEMPOTENCY_KEPT_MS],
     )?;
     let tokens = tx.execute("DELETE FROM tokens WHERE valid_until <= ?1", [now])?;
-    Ok((uploads + keys + tokens) as u64)
+    let permissions = super::permissions::forget_old(tx, now - PERMISSIONS_KEPT_MS)?;
+    Ok((uploads + keys + tokens) as u64 + permissions)
 }

@@ -7,6 +7,7 @@ use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Prio
 use relay_protocol::event::TokenKind;
 use relay_protocol::link::LinkKind;
 use relay_protocol::message::AttachmentKind;
+use relay_protocol::permission::{GrantEffect, GrantScope, PermissionState};
 use relay_protocol::status::AgentStatus;
 use relay_protocol::webhook::WebhookState;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -39,8 +40,11 @@ codes!(
     DeliveryMode,
     DeliveryReason,
     DeliveryState,
+    GrantEffect,
+    GrantScope,
     InvocationState,
     LinkKind,
+    PermissionState,
     Priority,
     Surfaced,
     TokenKind,

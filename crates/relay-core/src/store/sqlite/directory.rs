@@ -12,6 +12,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
 use super::codes::Code;
+use super::permission_rules::Compiled;
 use super::room_index::Fill;
 use super::sessions::Sessions;
 use super::waiting::Fresh;
@@ -38,6 +39,7 @@ pub(super) struct Directory {
     threads: HashMap<Position, Arc<Vec<AgentNo>>>,
     waiting: HashMap<AgentNo, u32>,
     pub(super) sessions: Sessions,
+    pub(super) compiled: Compiled,
     pub(super) fresh: Fresh,
     pub(super) room_fill: Fill,
 }

@@ -17,7 +17,11 @@ pub(super) const FIRST_FORMAT: i64 = 1;
 
 /// What leads from each format to the next, as SQL; the first from format 1 to format 2. A step that was
 /// released is never changed: what is wrong with it is mended by the next one.
-pub(super) const STEPS: &[&str] = &[include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+pub(super) const STEPS: &[&str] = &[
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The format that these steps lead to.
 pub(super) const fn format_after(steps: &[&str]) -> i64 {

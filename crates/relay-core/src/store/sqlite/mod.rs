@@ -22,6 +22,7 @@ mod delivery_rows;
 mod directory;
 mod edits;
 mod fates;
+mod grants;
 mod history;
 mod idempotency;
 mod inbound;
@@ -34,10 +35,15 @@ mod messages;
 mod migration;
 mod observers;
 mod opening;
+mod permission_ends;
+mod permission_notices;
+mod permission_rules;
+mod permissions;
 mod readers;
 mod reading;
 mod reports;
 mod room_index;
+mod runs;
 mod search;
 mod session_turns;
 mod sessions;
@@ -71,6 +77,7 @@ pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
 use self::lock::Lock;
 use self::migration::{STEPS, migrate};
 use self::opening::{Found, check_tail, create, examine};
+pub(crate) use self::permission_rules::judge;
 use self::readers::Readers;
 use self::search::SearchIndex;
 use self::writer::{Writer, WriterParts};
@@ -80,17 +87,19 @@ use super::requests::{AgentChange, Release};
 use super::{
     ActionQuery, ActionRemoval, ActionRow, Advance, Advanced, AgentNo, AgentRow, AttachedSession,
     AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryFilter,
-    DeliveryRow, DeliveryStory, DueNow, Erasure, FlushRequest, InboundRow, InvocationEnd,
-    InvocationRow, Invoked, Joining, MessageEdit, NewAction, NewAgent, NewAttachmentRow,
-    NewChannel, NewDelivery, NewFork, NewInbound, NewInvocation, NewMessage, NewObserver,
-    NewSession, NewToken, NewWebhook, NewWorkspace, PageRequest, Place, Position, ReactionRequest,
-    ReadMark, Reply, Report, Reported, Retention, Revocation, Search, SendRecord, SessionChange,
-    SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange,
-    WebhookProgress, WebhookReplay, WebhookRetries, WebhookRow, WorkspaceChange, WorkspaceRow,
+    DeliveryRow, DeliveryStory, DueNow, Erasure, ExecutionStep, FlushRequest, GrantList, GrantRow,
+    InForce, InboundRow, InvocationEnd, InvocationRow, Invoked, Joining, MessageEdit, NewAction,
+    NewAgent, NewAttachmentRow, NewChannel, NewDelivery, NewFork, NewInbound, NewInvocation,
+    NewMessage, NewObserver, NewPermission, NewRun, NewSession, NewToken, NewWebhook, NewWorkspace,
+    PageRequest, PermissionEnding, PermissionList, PermissionNo, PermissionRow, Place, Position,
+    ReactionRequest, ReadMark, Reply, Report, Reported, Resolution, Resolved, Retention,
+    Revocation, RunRow, Search, SendRecord, SessionChange, SessionNo, SessionRow, Store,
+    TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange, WebhookProgress,
+    WebhookReplay, WebhookRetries, WebhookRow, Whose, WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
-use relay_protocol::ids::{InvocationId, SessionId, WebhookId};
+use relay_protocol::ids::{GrantId, InvocationId, PermissionId, RunId, SessionId, WebhookId};
 use relay_protocol::time::Timestamp;
 use relay_protocol::webhook::WebhookAttempt;
 
@@ -524,6 +533,84 @@ impl Store for SqliteStore {
 
     fn open_invocations(&self, after: Position, limit: usize) -> Reply<Vec<Arc<InvocationRow>>> {
         self.read(|connection| invocations::open(connection, after, limit))
+    }
+
+    fn ask_permission(&self, new: NewPermission) -> Reply<Arc<PermissionRow>> {
+        self.search.soon();
+        self.writer.submit(move |tx| permissions::ask(tx, &new))
+    }
+
+    fn resolve_permission(&self, resolution: Resolution) -> Reply<Resolved> {
+        self.writer
+            .submit(move |tx| permission_ends::resolve(tx, &resolution))
+    }
+
+    fn end_permission(&self, ending: PermissionEnding) -> Reply<Arc<PermissionRow>> {
+        self.writer
+            .submit(move |tx| permission_ends::end(tx, &ending))
+    }
+
+    fn see_permission(
+        &self,
+        viewer: Viewer,
+        id: PermissionId,
+        at: Timestamp,
+    ) -> Reply<Option<Arc<PermissionRow>>> {
+        self.writer
+            .submit(move |tx| permission_ends::see(tx, viewer, id, at))
+    }
+
+    fn execute_permission(&self, step: ExecutionStep) -> Reply<Arc<PermissionRow>> {
+        self.writer
+            .submit(move |tx| permissions::execute(tx, &step))
+    }
+
+    fn permission(&self, viewer: Viewer, id: PermissionId) -> Reply<Arc<PermissionRow>> {
+        self.read(|connection| permissions::find(connection, viewer, id).map(Arc::new))
+    }
+
+    fn permissions(&self, list: PermissionList) -> Reply<Page<Arc<PermissionRow>>> {
+        self.read(|connection| permissions::list(connection, &list))
+    }
+
+    fn pending_permissions(
+        &self,
+        after: PermissionNo,
+        limit: usize,
+    ) -> Reply<Vec<Arc<PermissionRow>>> {
+        self.read(|connection| permissions::pending(connection, after, limit))
+    }
+
+    fn rules_in_force(&self, whose: Whose) -> Reply<InForce> {
+        self.read(|connection| permission_rules::in_force(connection, &whose))
+    }
+
+    fn create_run(&self, new: NewRun) -> Reply<RunRow> {
+        self.writer.submit(move |tx| runs::create(tx, &new))
+    }
+
+    fn permission_run(&self, viewer: Viewer, id: RunId) -> Reply<RunRow> {
+        self.read(|connection| runs::find(connection, viewer, id))
+    }
+
+    fn end_run(
+        &self,
+        viewer: Viewer,
+        id: RunId,
+        reason: Option<String>,
+        at: Timestamp,
+    ) -> Reply<RunRow> {
+        self.writer
+            .submit(move |tx| runs::end(tx, viewer, id, reason.as_deref(), at))
+    }
+
+    fn grants(&self, list: GrantList) -> Reply<Page<Arc<GrantRow>>> {
+        self.read(|connection| grants::list(connection, &list))
+    }
+
+    fn revoke_grant(&self, viewer: Viewer, id: GrantId, at: Timestamp) -> Reply<Arc<GrantRow>> {
+        self.writer
+            .submit(move |tx| grants::revoke(tx, viewer, id, at))
     }
 
     fn create_webhook(&self, new: NewWebhook) -> Reply<WebhookRow> {

@@ -124,7 +124,16 @@ impl Tx<'_> {
             _ => return Ok(()),
         };
         self.give_back(row, cause, at, jitter)?;
-        self.fail_addressed(row, at)
+        self.fail_addressed(row, at)?;
+        self.leave_questions(row, at)
+    }
+
+    /// Ends what a session has asked, may do and does, now that it has ended itself.
+    fn leave_questions(&mut self, row: &SessionRow, at: Timestamp) -> Result<()> {
+        let reason = format!("the session is {}", row.status);
+        self.end_runs_of(row.agent, row.no, at)?;
+        self.abandon("p.session = ?1", row.no.0, &reason, at)?;
+        self.end_grants_of(row.no, at)
     }
 
     /// Lets what a session holds wait again; says how many.
@@ -187,6 +196,7 @@ impl Tx<'_> {
             let row = self.update_session(row)?;
             self.log_status(workspace, &row, Some(before.status), at)?;
             self.log_life(workspace, &row, Life::Released, at)?;
+            self.leave_questions(&row, at)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Steps of deliveries: what [`apply`] decides is written, told and moved between the indexes, all in
 //! the transaction of the change that brings it about.
 
+use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::time::Timestamp;
 
@@ -114,6 +115,9 @@ impl Tx<'_> {
         self.moved(from, Spot::of(&row, stored.room))?;
         if let Some(fact) = fact {
             self.log_fact(workspace, stored, fact, taken.at)?;
+        }
+        if row.reason == DeliveryReason::Notification {
+            self.notice_moved(&row, taken.at)?;
         }
         self.tell(News::Moved(Box::new(DeliveryMoved {
             row: row.clone(),
