@@ -282,7 +282,11 @@ static TABLE: &[Program] = &[
     plain("mvn|mvnw", "fs", "*exec:*"),
     plain("cargo", "Z", "config manifest-path"),
     plain("rustc", "C", "codegen"),
-    plain("go", "", "exec toolexec vettool overlay modfile"),
+    plain(
+        "go",
+        "",
+        "exec toolexec vettool overlay modfile -exec* -toolexec* -vettool* -overlay* -modfile*",
+    ),
     plain(
         "gcc|cc|clang|g++|c++|clang++|ld|tcc",
         "BT",
