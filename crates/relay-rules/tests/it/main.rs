@@ -5,6 +5,10 @@
 mod corpus;
 mod depth;
 mod files;
+mod kinds;
 mod oracle;
+mod order;
+mod properties;
 mod reference;
+mod suggesting;
 mod support;
