@@ -9,7 +9,7 @@ use crate::glob::{Glob, Token};
 use crate::pattern::Hit;
 use crate::shell::concern::concern;
 use crate::shell::programs::base_name;
-use crate::shell::runs::{Run, runs};
+use crate::shell::runs::Run;
 use crate::shell::{Segment, Word, read};
 
 /// A compiled pattern.
@@ -155,7 +155,7 @@ fn exact(text: String) -> Form {
         .filter(is_plain)
         .map(|segment| segment.words.iter().map(|word| word.text.clone()).collect());
     let wide = one
-        .filter(|_| runs(&reading).list.first().is_some())
+        .filter(|segment| !segment.words.is_empty())
         .map(|segment| {
             let literal =
                 |word: &Word| Glob::from_tokens(word.text.chars().map(Token::Character).collect());

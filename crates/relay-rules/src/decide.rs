@@ -33,7 +33,7 @@ pub fn decide(call: &Call<'_>, layers: &[&Policy], grants: &[&Rule], files: &dyn
         let verdict = inputs.decide(index, layer);
         used.extend(verdict.used.iter().copied());
         needed.extend(verdict.grants.iter().copied());
-        let before = strictest.as_ref().map(|verdict| rank(verdict));
+        let before = strictest.as_ref().map(rank);
         if before.is_none_or(|before| rank(&verdict) > before) {
             strictest = Some(verdict);
         }

@@ -136,7 +136,9 @@ impl Rule {
     }
 
     pub(crate) fn covers_all(&self, view: &View<'_>) -> bool {
-        view.parts().iter().all(|part| self.covers_part(view, *part))
+        view.parts()
+            .iter()
+            .all(|part| self.covers_part(view, *part))
     }
 
     /// Whether it allows a part of a call.
