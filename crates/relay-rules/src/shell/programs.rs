@@ -151,6 +151,21 @@ static TABLE: &[Program] = &[
         "",
         0,
     ),
+    wrapper(
+        "pkexec|gosu|su-exec|run0|chronic|ifne|torify|torsocks|proxychains|tsocks|wine|and|or|not|begin|nocorrect|-",
+        "u",
+        0,
+    ),
+    wrapper(
+        "repeat|dotenv|aws-vault|watchexec|cargo watch|yarn node|pnpm node|snap run|flatpak run",
+        "",
+        1,
+    ),
+    wrapper(
+        "doppler run|op run|chamber exec|rbenv exec|pyenv exec|nvm exec|fnm exec|conda run|micromamba run|volta run",
+        "",
+        0,
+    ),
     // Run shell text.
     text("eval", "", 0),
     text("watch", "nd", 0),
@@ -158,7 +173,7 @@ static TABLE: &[Program] = &[
     text("trap", "", 0),
     text("ssh|mosh|autossh", "bcDEeFIiJLlmOopQRSWwB", 1),
     text("su|script", "ugGsTtIOEmo", 0),
-    text("entr|nodemon|hyperfine|sg", "", 0),
+    text("entr|nodemon|hyperfine|sg|concurrently|pee|mispipe", "", 0),
     // Run what can't be read here.
     opaque("source|.|alias|unalias|hash|enable|bind|fc|history|complete|compgen|compopt|coproc"),
     opaque(
@@ -166,6 +181,12 @@ static TABLE: &[Program] = &[
     ),
     opaque("at|batch|crontab|tmux|screen|xdg-open|open|socat|expect|gdb|lldb|m4|dc|osascript|dlv"),
     opaque("vi|vim|nvim|view|ex|ed|emacs|emacsclient|nano|pico|joe|kak|hx|micro"),
+    opaque("ldd|run-parts|nix-shell|ftp|lftp|tftp|mail|mailx|mutt|openvpn"),
+    opaque("npm explore|cargo rustc|go generate|go tool|go env"),
+    opaque(
+        "git remote-ext|git remote-fd|git instaweb|git shell|git maintenance|git help|git web--browse",
+    ),
+    opaque("git svn|git p4|git gui|git citool"),
     opaque(
         "git config|git submodule|git filter-branch|git filter-repo|git daemon|git hook|git send-email|git mergetool|git credential",
     ),
@@ -247,7 +268,7 @@ static TABLE: &[Program] = &[
     ),
     plain("cpio", "", "rsh-command"),
     plain("zip", "T", "unzip-command"),
-    plain("rsync", "e", "rsh rsync-path"),
+    plain("rsync", "eM", "rsh rsync-path remote-option config daemon"),
     plain("scp|sftp", "oSFDbJ", ""),
     plain(
         "curl",
@@ -285,7 +306,7 @@ static TABLE: &[Program] = &[
     plain(
         "go",
         "",
-        "exec toolexec vettool overlay modfile -exec* -toolexec* -vettool* -overlay* -modfile*",
+        "exec toolexec vettool overlay modfile -exec* -toolexec* -vettool* -overlay* -modfile* -ldflags* -gcflags* -compiler*",
     ),
     plain(
         "gcc|cc|clang|g++|c++|clang++|ld|tcc",
@@ -320,6 +341,17 @@ static TABLE: &[Program] = &[
         "*msl:* *ephemeral:* *|* *@*",
     ),
     plain("printf", "v", ""),
+    plain("jobs", "x", ""),
+    plain("install|shuf|iconv|strip", "so", "strip-program output"),
+    plain("file", "Cm", "magic-file compile"),
+    plain("rpm", "E", "eval pipe root"),
+    plain("hg", "", "config cwd"),
+    plain(
+        "svn",
+        "",
+        "config-option config-dir diff-cmd diff3-cmd editor-cmd merge-tool",
+    ),
+    plain("jj", "", "config config-file config-toml tool"),
     plain("test|[", "vR", ""),
     plain("yq", "i", "inplace split-exp"),
     plain("ip", "b", "batch"),

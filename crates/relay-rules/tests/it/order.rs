@@ -108,7 +108,7 @@ fn what_may_run_once_is_told_and_can_be_used_up() {
 fn rules_that_refuse_match_widely() {
     let cases = [
         ("git push", "git push origin main", Deny),
-        ("git push", "git -C dir push", Ask),
+        ("git push", "git -C dir push", Deny),
         ("git push", "git --no-pager push", Deny),
         ("git push", "git log push", Ask),
         ("git push", "git status", Allow),
