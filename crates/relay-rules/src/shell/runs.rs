@@ -114,6 +114,13 @@ impl Runs {
             }
             Some(Nature::ShellText { values, operands }) => {
                 let from = command_after(&known, start, values, operands);
+                let options = &known[..from.min(known.len())];
+                if options
+                    .iter()
+                    .any(|word| word.to_ascii_lowercase().contains("command="))
+                {
+                    self.doubt("an option that runs something");
+                }
                 self.add_joined(&words[from.min(words.len())..], certain, depth);
                 self.add_inline(words, certain, depth);
             }

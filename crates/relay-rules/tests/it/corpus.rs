@@ -11,6 +11,7 @@ use crate::support::{on_bash, policy};
 
 const FILES: &[(&str, &str)] = &[
     ("plain.txt", include_str!("../corpus/plain.txt")),
+    ("close.txt", include_str!("../corpus/close.txt")),
     ("hostile.txt", include_str!("../corpus/hostile.txt")),
 ];
 
