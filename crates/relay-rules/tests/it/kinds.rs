@@ -338,3 +338,57 @@ fn limits_are_kept_at_the_edge() {
         "permissions.deny: expected at most 10000 rules, found 10001"
     );
 }
+
+#[test]
+fn commands_are_read_up_to_their_limits() {
+    use relay_protocol::limits::{COMMAND_BYTES, COMMAND_DEPTH};
+    use relay_rules::shell::read;
+    let long = |bytes: usize| format!("ls {}", "x".repeat(bytes - 3));
+    assert!(read(&long(COMMAND_BYTES)).understood());
+    assert!(!read(&long(COMMAND_BYTES + 1)).understood());
+    let deep = |depth: usize| format!("ls {}id{}", "$(".repeat(depth), ")".repeat(depth));
+    assert!(read(&deep(COMMAND_DEPTH)).understood());
+    assert!(!read(&deep(COMMAND_DEPTH + 1)).understood());
+}
+
+/// What grows with its depth or with the square of its length would not end, or overflow the stack.
+#[test]
+fn no_command_takes_long() {
+    let rules = policy(
+        json!({ "allowlist": ["bash", "bash:*a*a*a*b"], "deny": ["bash:*a*a*a*b", "bash:rm -rf x", "bash:git push"] }),
+    );
+    for (piece, count) in [
+        ("$(", 30_000),
+        ("${x:-", 12_000),
+        ("\"${", 20_000),
+        ("`", 60_000),
+        ("\\`", 30_000),
+        ("\"", 60_000),
+        ("find -exec ", 5_000),
+        ("sudo ", 12_000),
+        ("eval ", 12_000),
+        ("sh -c '", 9_000),
+        ("xargs ", 10_000),
+        ("env -S ", 9_000),
+        ("a;", 30_000),
+        ("a ", 30_000),
+        ("<(", 30_000),
+        ("{a,", 20_000),
+        ("(", 60_000),
+        ("docker run ", 5_000),
+        ("\\\n", 30_000),
+        ("ssh h ", 10_000),
+        ("if ", 20_000),
+        ("x=", 30_000),
+        ("a=$(", 12_000),
+        ("git -C ", 9_000),
+    ] {
+        let command = piece.repeat(count);
+        assert_ne!(
+            decision(&rules, "bash", json!({ "command": command })),
+            Deny,
+            "{piece}"
+        );
+        let _ = relay_rules::shell::marks(&command);
+    }
+}
