@@ -104,6 +104,8 @@ fn kind_by_sound(parameter: &str) -> Kind {
     let name = parameter.to_ascii_lowercase();
     if name.contains("command") || name.contains("cmd") || name.contains("shell") {
         Kind::Command
+    } else if name.ends_with("profile") {
+        Kind::Text
     } else if ["path", "file", "filename", "directory", "folder", "dir"]
         .iter()
         .any(|end| name.ends_with(end))

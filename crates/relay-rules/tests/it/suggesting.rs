@@ -85,6 +85,14 @@ fn for_other_tools() {
     );
     assert_eq!(offered("a:b", json!({})), [r#"{"tool":"a:b"}"#]);
     assert_eq!(offered("x", json!({})), ["x"]);
+    assert_eq!(
+        offered(
+            "WebFetch",
+            json!({ "url": "https://x.org/a?b=c", "prompt": "p" })
+        ),
+        ["WebFetch:https://x.org/a?b=c"]
+    );
+    assert!(offered("WebFetch", json!({ "url": "https://u@x.org/" })).is_empty());
     let patch =
         "*** Begin Patch\n*** Add File: src/a\n+x\n*** Add File: src/b/c\n+x\n*** End Patch";
     assert_eq!(
