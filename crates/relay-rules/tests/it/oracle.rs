@@ -304,3 +304,27 @@ fn bash_runs_what_was_read() {
     );
     assert!(refused > 0, "nothing hard was tried");
 }
+
+#[test]
+fn bash_accepts_what_was_understood_of_the_corpus() {
+    let Some(bash) = bash() else {
+        return skipped(
+            "oracle::bash_accepts_what_was_understood_of_the_corpus",
+            "there is no bash",
+        );
+    };
+    let commands = crate::corpus::lines().into_iter().map(|line| line.command);
+    let understood: Vec<String> = commands
+        .filter(|command| read(command).understood())
+        .map(|command| format!("-{command}"))
+        .collect();
+    assert!(
+        understood.len() > 250,
+        "only {} were understood",
+        understood.len()
+    );
+    for (command, (accepted, ran)) in understood.iter().zip(witness(&bash, &understood)) {
+        assert!(accepted, "bash does not accept {command:?}");
+        assert!(ran.is_empty(), "{command:?} was run");
+    }
+}
