@@ -127,6 +127,8 @@ fn no_answers() -> Vec<Value> {
         json!({ "approved": false, "stop": "false" }),
         json!({ "approved": true, "optionId": "nonsense" }),
         json!({ "approved": true, "optionId": 1 }),
+        json!({ "approved": true, "optionId": "reject_once" }),
+        json!({ "approved": false, "optionId": "allow_once" }),
         json!({ "approved": true, "extraField": 1 }),
         json!({ "approved": true, "Approved": false }),
         json!({ "approved": true, "updatedParams": "ls" }),
@@ -164,6 +166,26 @@ async fn what_is_no_answer_changes_nothing() {
     assert_eq!(world.key.ask(raw).await.refused(400), "invalid_request");
     assert_eq!(told(&world).await, before);
     assert_eq!(bob.get(&path(&asked, "")).await.expect(200), asked);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_about_another_call_is_none() {
+    let world = World::start().await;
+    let bob = world.agent("bob").await;
+    let (asked, other) = (ask(&bob, "ls").await, ask(&bob, "rm x").await);
+    let answer = json!({ "approved": true, "argsHash": asked["argsHash"] });
+    let resolve = path(&other, "/resolve");
+    let refused = world.key.post(&resolve, answer.clone()).await;
+    assert_eq!(refused.refused(409), "permission_not_granted");
+    assert_eq!(bob.get(&path(&other, "")).await.expect(200), other);
+    let decided = world.key.post(&path(&asked, "/resolve"), answer).await;
+    assert_eq!(decided.expect(200)["state"], "approved");
+    // A no for ever is no grant.
+    let never = json!({ "approved": false, "always": true });
+    let denied = world.key.post(&path(&other, "/resolve"), never).await;
+    assert_eq!(denied.expect(200)["state"], "denied");
+    let grants = world.key.get("/v1/grants").await.expect(200);
+    assert_eq!(grants["items"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
