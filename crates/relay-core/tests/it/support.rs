@@ -12,6 +12,7 @@ use relay_core::environment::{Clock, Environment, Random};
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::store::{ChainHead, Store};
 use relay_core::{Caller, Engine, PageQuery, Result};
+use relay_protocol::agent::AgentType;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Inbox, MessageSent, MessageView, NewAttachment, ReplyMessage, SendMessage, SendTarget,
@@ -169,15 +170,30 @@ impl World {
 
     /// Registers an agent and acts as it.
     pub(crate) async fn agent(&self, name: &str) -> Caller {
-        let registered = self
-            .engine
-            .register_agent(&self.key, named(name))
-            .await
-            .unwrap();
-        let caller = self.engine.authenticate(&registered.token).await.unwrap();
+        self.enter(named(name)).await
+    }
+
+    /// Registers a person and acts as them.
+    pub(crate) async fn person(&self, name: &str) -> Caller {
+        let person = RegisterAgent {
+            agent_type: Some(AgentType::Human),
+            ..named(name)
+        };
+        self.enter(person).await
+    }
+
+    async fn enter(&self, body: RegisterAgent) -> Caller {
+        let name = body.name.clone();
+        let registered = self.engine.register_agent(&self.key, body).await.unwrap();
+        self.comes_in(&name, registered.token).await
+    }
+
+    /// Acts as whoever has this token.
+    pub(crate) async fn comes_in(&self, name: &str, token: String) -> Caller {
+        let caller = self.engine.authenticate(&token).await.unwrap();
         self.know(name, &caller);
         let mut tokens = self.tokens.lock().unwrap();
-        tokens.insert(name.to_owned(), registered.token);
+        tokens.insert(name.to_owned(), token);
         caller
     }
 
