@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use relay_core::environment::{Clock, Environment, Random};
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::store::{ChainHead, Store};
-use relay_core::{Caller, Engine, PageQuery, Result};
+use relay_core::{Caller, Engine, GrantQuery, PageQuery, PermissionQuery, Result};
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
@@ -310,6 +310,16 @@ impl World {
         state.insert("policy".to_owned(), json!(engine.policy(key).unwrap()));
         let agents = engine.agents(key, all()).await.unwrap();
         state.insert("agents".to_owned(), json!(agents));
+        let permissions = engine.permissions(key, PermissionQuery::default(), all());
+        let grants = GrantQuery {
+            ended: true,
+            ..GrantQuery::default()
+        };
+        let grants = engine.grants(key, grants, all()).await.unwrap();
+        state.insert(
+            "permissions".to_owned(),
+            json!([permissions.await.unwrap(), grants]),
+        );
         for channel in engine.channels(key, all()).await.unwrap().items {
             let name = channel.name.clone();
             let members = engine.channel_members(key, &name, all()).await.unwrap();
