@@ -33,9 +33,9 @@ use crate::caller::Caller;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
 use crate::store::{
-    EndingCause, ExecutionMove, ExecutionStep, GrantList, GrantQuery, NewPermission, NewRun,
-    PageRequest, PermissionBody, PermissionEnding, PermissionList, PermissionQuery, PermissionRow,
-    Resolution, Resolved, Whose, judge,
+    EndingCause, ExecutionMove, ExecutionStep, GrantList, GrantQuery, GrantRow, NewPermission,
+    NewRun, PageRequest, PermissionBody, PermissionEnding, PermissionList, PermissionQuery,
+    PermissionRow, Resolution, Resolved, Whose, judge,
 };
 
 /// Most waiting requests whose files are looked at when a grant is made. Those beyond wait for an answer of their own
@@ -71,12 +71,9 @@ impl Engine {
             masked,
             tool_call_id: body.tool_call_id.clone(),
             turn_id: body.turn_id.clone(),
-            cwd: body.cwd.clone(),
-            title: body
-                .title
-                .as_deref()
-                .map(|title| self.redactor.redact(title).into_owned()),
-            options: body.options.clone().unwrap_or_else(usual_options),
+            cwd: self.shown(body.cwd.as_deref()),
+            title: self.shown(body.title.as_deref()),
+            options: self.shown_options(body.options.as_deref()),
             suggestions: self.offered_rules(&call, &files, session.is_some()),
         };
         let new = NewPermission {
@@ -93,6 +90,22 @@ impl Engine {
             asked: body,
         };
         Ok(self.store.ask_permission(new).await?.to_record())
+    }
+
+    /// Text as it is stored and shown.
+    fn shown(&self, text: Option<&str>) -> Option<String> {
+        text.map(|text| self.redactor.redact(text).into_owned())
+    }
+
+    fn shown_options(&self, options: Option<&[PermissionOption]>) -> Vec<PermissionOption> {
+        let Some(options) = options else {
+            return usual_options();
+        };
+        let shown = |option: &PermissionOption| PermissionOption {
+            name: self.redactor.redact(&option.name).into_owned(),
+            ..option.clone()
+        };
+        options.iter().map(shown).collect()
     }
 
     /// What `always` would grant. A rule that holds a secret is not offered.
@@ -130,15 +143,17 @@ impl Engine {
         id: PermissionId,
     ) -> Result<PermissionRecord> {
         let viewer = caller.reader()?;
-        loop {
+        let mut row = self.store.permission(viewer, id).await?;
+        if row.state == PermissionState::Pending {
             // Whoever waits first and looks then misses nothing.
             let ended = self.runner.permission_ended(id);
-            let row = self.store.permission(viewer, id).await?;
-            if row.state != PermissionState::Pending {
-                return Ok(seen_by(caller, &row));
+            row = self.store.permission(viewer, id).await?;
+            if row.state == PermissionState::Pending {
+                ended.await;
+                row = self.store.permission(viewer, id).await?;
             }
-            ended.await;
         }
+        Ok(seen_by(caller, &row))
     }
 
     /// Requests, newest first: all for people and the workspace, its own for an agent.
@@ -177,6 +192,10 @@ impl Engine {
         self.check_answer(&body)?;
         let at = self.now();
         let files = self.files_of_waiting(caller, id, &body).await?;
+        let body = ResolvePermission {
+            reason: self.shown(body.reason.as_deref()),
+            ..body
+        };
         let resolution = Resolution {
             viewer,
             id,
@@ -297,7 +316,7 @@ impl Engine {
             workspace_no: viewer.workspace_no,
             id,
             cause: EndingCause::Withdrawn {
-                reason: body.reason,
+                reason: self.shown(body.reason.as_deref()),
             },
             at: self.now(),
         };
@@ -502,7 +521,11 @@ impl Engine {
         };
         let found = self.store.grants(list).await?;
         Ok(Page {
-            items: found.items.iter().map(|row| row.to_grant()).collect(),
+            items: found
+                .items
+                .iter()
+                .map(|row| grant_seen_by(caller, row))
+                .collect(),
             next_cursor: found.next_cursor,
         })
     }
@@ -523,16 +546,27 @@ fn sees_all(caller: &Caller) -> bool {
 }
 
 /// The request as somebody sees it. Observers see what a call is made with only if that was granted.
-fn seen_by(caller: &Caller, row: &Arc<PermissionRow>) -> PermissionRecord {
+fn seen_by(caller: &Caller, row: &PermissionRow) -> PermissionRecord {
     let mut record = row.to_record();
-    let is_granted = caller.scope().is_none_or(|scope| {
-        let grants = scope.grants.as_deref().unwrap_or_default();
-        grants.contains(&ObserverGrant::Permissions)
-    });
-    if !is_granted {
+    if !sees_calls(caller) {
         trim(&mut record);
     }
     record
+}
+
+fn grant_seen_by(caller: &Caller, row: &GrantRow) -> Grant {
+    let mut grant = row.to_grant();
+    if !sees_calls(caller) {
+        grant.rule.clear();
+    }
+    grant
+}
+
+fn sees_calls(caller: &Caller) -> bool {
+    caller.scope().is_none_or(|scope| {
+        let grants = scope.grants.as_deref().unwrap_or_default();
+        grants.contains(&ObserverGrant::Permissions)
+    })
 }
 
 fn call_of(body: &AskPermission) -> Call<'_> {

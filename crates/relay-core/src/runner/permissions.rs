@@ -1,14 +1,14 @@
 //! Permission requests that nobody answers in time, and those who wait for an answer.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use relay_protocol::ids::PermissionId;
 use relay_protocol::time::Timestamp;
 use tokio::sync::oneshot;
 
-use super::Runner;
 use super::state::Input;
+use super::{Inbox, Runner};
 use crate::error::Result;
 use crate::store::{EndingCause, PermissionEnding, PermissionNo};
 
@@ -74,10 +74,19 @@ impl Decisions {
         let (tell, told) = oneshot::channel();
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let others = waiting.entry(id).or_default();
-        // Whoever gave up waiting is not told.
-        others.retain(|other| !other.is_closed());
         others.push(tell);
         told
+    }
+
+    /// Forgets those who have stopped waiting for this one.
+    fn left(&self, id: PermissionId) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = waiting.get_mut(&id) {
+            others.retain(|other| !other.is_closed());
+            if others.is_empty() {
+                waiting.remove(&id);
+            }
+        }
     }
 
     /// Wakes those who wait for this one.
@@ -86,6 +95,20 @@ impl Decisions {
         for tell in waiting.remove(&id).unwrap_or_default() {
             let _ = tell.send(());
         }
+    }
+}
+
+/// Somebody who waits; whoever stops leaves nothing behind.
+struct Waiter {
+    inbox: Arc<Inbox>,
+    id: PermissionId,
+    told: Option<oneshot::Receiver<()>>,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.told = None;
+        self.inbox.decisions.left(self.id);
     }
 }
 
@@ -112,9 +135,15 @@ impl Runner {
 
     /// Waits until a request is decided, or has ended in another way, from now on.
     pub(crate) fn permission_ended(&self, id: PermissionId) -> impl Future<Output = ()> + use<> {
-        let told = self.inbox.decisions.wait(id);
+        let mut waiter = Waiter {
+            told: Some(self.inbox.decisions.wait(id)),
+            inbox: self.inbox.clone(),
+            id,
+        };
         async move {
-            let _ = told.await;
+            if let Some(told) = &mut waiter.told {
+                let _ = told.await;
+            }
         }
     }
 
@@ -146,6 +175,24 @@ mod tests {
 
     fn id(n: u128) -> PermissionId {
         PermissionId::new(at(0), n)
+    }
+
+    #[test]
+    fn whoever_waits_is_told_and_whoever_stops_leaves_nothing_behind() {
+        let inbox = Arc::new(Inbox::default());
+        let waiter = |n| Waiter {
+            told: Some(inbox.decisions.wait(id(n))),
+            inbox: inbox.clone(),
+            id: id(n),
+        };
+        let known = || inbox.decisions.0.lock().unwrap().len();
+        let (first, mut second, other) = (waiter(1), waiter(1), waiter(2));
+        drop(first);
+        drop(other);
+        assert_eq!(known(), 1);
+        inbox.decisions.decided(id(1));
+        assert_eq!(known(), 0);
+        assert!(second.told.as_mut().unwrap().try_recv().is_ok());
     }
 
     #[test]

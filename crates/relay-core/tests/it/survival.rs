@@ -12,10 +12,11 @@ use relay_protocol::api::messages::{SearchQuery, SendMessage, SendTarget};
 use relay_protocol::event::{LoggedEvent, MessageReacted, MessageRead, ReactionChange, RelayEvent};
 use relay_protocol::ids::{DeliveryId, MessageId};
 use relay_protocol::selector::Selector;
+use relay_protocol::time::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::writers::{Ack, DATABASE, Keys, open_in, open_unsynced_in, settle};
+use crate::writers::{Ack, DATABASE, Keys, open_as_of, open_in, open_unsynced_in, settle};
 
 /// How many of the keyed sends are repeated, the newest first.
 const REPEATED: usize = 10;
@@ -41,7 +42,10 @@ macro_rules! check {
 
 /// Returns what is wrong with the database of a directory, given what was acknowledged before.
 pub(crate) fn inspect(directory: &Path, keys: &Keys, acks: &[Ack]) -> Result<(), Wrong> {
-    let engine = open_unsynced_in(directory)?;
+    inspect_with(open_unsynced_in(directory)?, directory, keys, acks)
+}
+
+fn inspect_with(engine: Engine, directory: &Path, keys: &Keys, acks: &[Ack]) -> Result<(), Wrong> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(inspect_open(&engine, keys, acks))?;
     drop(engine);
@@ -473,6 +477,19 @@ fn inspect_closed(path: &Path) -> Result<(), Wrong> {
 /// Fails the test with what [`inspect`] found.
 pub(crate) fn assert_sound(directory: &Path, keys: &Keys, acks: &[Ack], context: &str) {
     if let Err(Wrong(why)) = inspect(directory, keys, acks) {
+        panic!("{context}: {why}");
+    }
+}
+
+/// The same, at a time at which the database was new: keys for repeated sends are kept for a day.
+pub(crate) fn assert_sound_as_of(
+    at: Timestamp,
+    directory: &Path,
+    (keys, acks): (&Keys, &[Ack]),
+    context: &str,
+) {
+    let engine = open_as_of(at, directory).expect("it opens");
+    if let Err(Wrong(why)) = inspect_with(engine, directory, keys, acks) {
         panic!("{context}: {why}");
     }
 }

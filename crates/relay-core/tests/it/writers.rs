@@ -14,9 +14,11 @@ use relay_protocol::api::messages::{MessageSent, NewAttachment, SendMessage, Sen
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent};
 use relay_protocol::ids::{DeliveryId, MessageId};
 use relay_protocol::message::AttachmentKind;
+use relay_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
+use crate::support::TestClock;
 use crate::vfs::SplitMix64;
 
 /// The database's file name.
@@ -46,6 +48,19 @@ pub(crate) fn open_unsynced_in(directory: &Path) -> Result<Engine, OpenError> {
         synchronous: Synchronous::Off,
         ..SqliteOptions::new(directory.join(DATABASE))
     })
+}
+
+/// Opens the database of a directory at another time than now.
+pub(crate) fn open_as_of(at: Timestamp, directory: &Path) -> Result<Engine, OpenError> {
+    let clock = TestClock::new();
+    clock.set(at);
+    let environment = Environment {
+        clock,
+        ..Environment::system()
+    };
+    let options = SqliteOptions::new(directory.join(DATABASE));
+    let store = SqliteStore::open(&options, environment.random.clone())?;
+    Ok(Engine::new(Arc::new(store), environment))
 }
 
 /// The credentials of a workspace's key and its agents.

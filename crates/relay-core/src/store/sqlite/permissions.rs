@@ -190,26 +190,20 @@ pub(super) fn pending(
 pub(super) fn ask(tx: &mut Tx<'_>, new: &NewPermission) -> Result<Arc<PermissionRow>> {
     let workspace = tx.workspace(new.workspace_no)?;
     let agent = tx.live_agent(new.agent)?;
-    let run = new
-        .asked
-        .run_id
-        .map(|id| tx.open_run(new, id))
-        .transpose()?;
-    let session = match new
-        .session
-        .or(run.as_ref().and_then(|run| run.session.map(|(no, _)| no)))
-    {
-        Some(no) => Some(tx.session_that_asks(no)?),
-        None => None,
-    };
-    let scope = match (&run, &session) {
-        (Some(run), _) => run.id.to_string(),
-        (None, Some(session)) => session.id.to_string(),
+    let scope = match (new.asked.run_id, new.session) {
+        (Some(run), _) => run.to_string(),
+        (None, Some(session)) => tx.session(session)?.id.to_string(),
         (None, None) => String::new(),
     };
     if let Some(known) = asked_before(tx, new, &scope)? {
         return Ok(Arc::new(known));
     }
+    let run = new.asked.run_id.map(|id| tx.open_run(new, id));
+    let run = run.transpose()?;
+    let in_session = run.as_ref().and_then(|run| run.session);
+    let in_session = new.session.or(in_session.map(|(no, _)| no));
+    let session = in_session.map(|no| tx.session_that_asks(no));
+    let session = session.transpose()?;
     tx.check_room_for_questions(new.agent)?;
     let whose = Whose {
         workspace_no: workspace.no,

@@ -6,12 +6,10 @@ use relay_protocol::permission::{
 };
 use serde_json::json;
 
-use super::{Cast, REGISTERED, Tale};
+use super::{Cast, Tale};
 
 impl Tale {
     pub(super) async fn permissions_are_decided(&mut self, cast: &Cast) {
-        let ana = self.person("ana").await;
-        self.logs(REGISTERED).await;
         let params = json!({ "command": "git status" });
         let ask = AskPermission {
             tool: "bash".to_owned(),
@@ -32,7 +30,10 @@ impl Tale {
         let id = asked.permission_id;
         let always = ResolvePermission::approve_always();
         let engine = &self.world.engine;
-        let decided = engine.resolve_permission(&ana, id, always).await.unwrap();
+        let decided = engine
+            .resolve_permission(&cast.carol, id, always)
+            .await
+            .unwrap();
         let grant = decided.outcome.unwrap().grant_id.unwrap();
         self.logs(&["grant.created", "permission.resolved"]).await;
         let start = StartPermission {
@@ -61,7 +62,7 @@ impl Tale {
         assert_eq!(again.state, PermissionState::Approved);
         self.logs(&["permission.requested", "permission.resolved"])
             .await;
-        self.engine.revoke_grant(&ana, grant).await.unwrap();
+        self.engine.revoke_grant(&cast.carol, grant).await.unwrap();
         self.logs(&["grant.revoked"]).await;
     }
 }

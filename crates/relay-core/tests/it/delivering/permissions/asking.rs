@@ -1,7 +1,9 @@
 //! Asking: what is stored, who is told, and what the rules decide without anybody.
 
 use relay_protocol::limits::{PERMISSION_EXPIRES_MS, PERMISSIONS_PENDING};
-use relay_protocol::permission::{DeciderKind, PermissionState, RuleDecision, args_hash};
+use relay_protocol::permission::{
+    CancelPermission, DeciderKind, PermissionState, RuleDecision, args_hash,
+};
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::wire::decode_value;
@@ -185,6 +187,29 @@ fn secrets_are_masked_before_anything_is_stored_and_bind_the_decision_all_the_sa
     );
     lab.approve(record.permission_id);
     lab.start(&record).unwrap();
+}
+
+#[test]
+fn no_secret_gets_in_beside_the_parameters() {
+    let lab = Lab::with_people();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let body = json!({
+        "tool": "bash", "params": { "command": "ls" }, "cwd": format!("/w/{secret}"), "title": format!("Run {secret}"),
+        "options": [{ "optionId": "o", "kind": "allow_once", "name": format!("Allow {secret}") }],
+    });
+    let id = lab.try_ask(None, ask(body)).unwrap().permission_id;
+    let reason = format!("not with {secret}");
+    lab.resolve("ana", id, json!({ "approved": false, "reason": reason }))
+        .unwrap();
+    let other = lab.ask("ls").permission_id;
+    let why = CancelPermission {
+        reason: Some(secret.to_owned()),
+    };
+    let ada = lab.who("ada");
+    lab.drive(lab.engine().cancel_permission(&ada, other, why))
+        .unwrap();
+    assert!(!json!(lab.log()).to_string().contains(secret));
+    assert!(!json!(lab.permission(id)).to_string().contains(secret));
 }
 
 #[test]

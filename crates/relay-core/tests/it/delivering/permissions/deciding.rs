@@ -275,12 +275,14 @@ fn observers_see_that_something_is_asked_and_not_what_unless_that_was_granted() 
         let body = relay_protocol::wire::decode_value(body).unwrap();
         let made = now(lab.engine().create_observer(&lab.who("key"), body)).unwrap();
         let eye = now(lab.engine().authenticate(&made.token)).unwrap();
-        now(lab.engine().permission(&eye, id)).unwrap()
+        let record = now(lab.engine().permission(&eye, id)).unwrap();
+        let grants = lab
+            .engine()
+            .grants(&eye, Default::default(), Default::default());
+        json!([record, now(grants).unwrap()]).to_string()
     };
-    assert!(!json!(look(json!([]))).to_string().contains("shadow"));
-    assert!(
-        json!(look(json!(["permissions"])))
-            .to_string()
-            .contains("shadow")
-    );
+    let always = json!({ "approved": true, "always": true });
+    lab.resolve("ana", id, always).unwrap();
+    assert!(!look(json!([])).contains("shadow"));
+    assert!(look(json!(["permissions"])).contains("shadow"));
 }

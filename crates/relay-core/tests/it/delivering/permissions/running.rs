@@ -87,7 +87,9 @@ fn a_session_that_ends_leaves_nothing_open_and_nothing_is_called_denied() {
     let session = lab.attach("ada", &Kind::able());
     let waiting = lab.ask_in(session.id(), "rm 1");
     let allowed = lab.ask_in(session.id(), "rm 2");
-    let started = lab.ask_in(session.id(), "rm 3");
+    let mut third = super::bash("rm 3");
+    third.tool_call_id = Some("c3".to_owned());
+    let started = lab.try_ask(Some(session.id()), third).unwrap();
     let done = lab.ask_in(session.id(), "rm 4");
     for record in [&allowed, &started, &done] {
         lab.approve(record.permission_id);
@@ -114,6 +116,11 @@ fn a_session_that_ends_leaves_nothing_open_and_nothing_is_called_denied() {
     assert_eq!(unknown, ExecutionState::Unknown);
     assert!(why.unwrap().contains("nobody knows"));
     assert_eq!(state(&done), (ExecutionState::Completed, None));
+    // Asked about again, it is the request that it was.
+    let mut body = super::bash("rm 3");
+    body.tool_call_id.clone_from(&started.tool_call_id);
+    let again = lab.try_ask(Some(session.id()), body).unwrap();
+    assert_eq!(again.permission_id, started.permission_id);
     // It is not run again, and whoever does know how it ended may still say so.
     assert_eq!(code(lab.start(&started)), ErrorCode::AlreadyStarted);
     lab.finish(&started, "failed").unwrap();
