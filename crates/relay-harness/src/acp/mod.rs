@@ -7,3 +7,7 @@
 pub mod capabilities;
 pub mod catalogue;
 pub mod content;
+pub mod event;
+pub mod host;
+pub mod permission;
+mod rpc;

@@ -277,7 +277,7 @@ impl Keeper {
         let known = self.look().await;
         drop(input);
         let mut status = timeout(grace.eof, self.process.wait()).await.ok();
-        if status.is_none() {
+        if status.is_none() && !grace.term.is_zero() {
             self.leash.family.ask_group();
             status = timeout(grace.term, self.process.wait()).await.ok();
         }

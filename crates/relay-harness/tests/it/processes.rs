@@ -17,14 +17,21 @@ pub(crate) fn mark_of(child: &Child) -> String {
 
 /// The processes, zombies aside, whose environment has this entry.
 pub(crate) fn with_entry(entry: &str) -> BTreeSet<u32> {
+    running(|found| found == entry.as_bytes())
+}
+
+/// The processes, zombies aside, whose environment has an entry that begins so.
+pub(crate) fn with_prefix(prefix: &str) -> BTreeSet<u32> {
+    running(|found| found.starts_with(prefix.as_bytes()))
+}
+
+fn running(wanted: impl Fn(&[u8]) -> bool) -> BTreeSet<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
     numbers
         .filter(|pid| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment
-                .split(|byte| *byte == 0)
-                .any(|found| found == entry.as_bytes())
+            environment.split(|byte| *byte == 0).any(&wanted)
         })
         .filter(|pid| is_running(*pid))
         .collect()
@@ -47,4 +54,25 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// The descriptors that this process has open.
+pub(crate) fn descriptors() -> BTreeSet<String> {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let numbers = open.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // The directory that is being read is among them, and gone at once.
+    numbers
+        .filter(|number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok())
+        .collect()
+}
+
+/// Runs a test in a process of its own, where nobody else has children, descriptors and memory.
+pub(crate) fn alone(test: &str) {
+    let this = std::env::current_exe().unwrap();
+    let run = std::process::Command::new(this)
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && said.contains("1 passed"), "{said}");
 }

@@ -51,7 +51,7 @@ pub fn session_capabilities(
         events: EventCapabilities {
             emits: EMITS.to_vec(),
         },
-        actions: facts.has_relay_tools.then(|| ActionCapabilities {
+        actions: facts.has_relay_tools.then_some(ActionCapabilities {
             invoke: Some(true),
             expose: None,
         }),
