@@ -7,6 +7,7 @@
 pub mod capabilities;
 pub mod catalogue;
 pub mod content;
+pub mod direct;
 pub mod event;
 pub mod host;
 pub mod permission;

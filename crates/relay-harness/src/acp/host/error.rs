@@ -254,11 +254,13 @@ mod tests {
         );
 
         let mut refused = RpcError::new(-32603, "Internal error");
-        refused.data = Some(json!({"details": "key sk-ant-REDACTED is bad"}));
+        refused.data = Some(
+            json!({"details": "OPENAI_API_KEY=sk-proj-abcdefghijklmnopqrstuvwxyz012345 is bad"}),
+        );
         let error = HostError::from_rpc(kimi, "session/prompt", refused);
         let text = error.to_string();
         assert!(
-            text.starts_with("kimi refused session/prompt: Internal error: key "),
+            text.starts_with("kimi refused session/prompt: Internal error: OPENAI_API_KEY="),
             "{text}"
         );
         assert!(!text.contains("abcdefghijkl"), "{text}");

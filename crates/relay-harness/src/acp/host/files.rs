@@ -161,5 +161,6 @@ fn failed(path: &str, error: &io::Error) -> RpcError {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -270,7 +270,7 @@ impl Host {
         &self.shared
     }
 
-    fn warn(&self, warning: &str) {
+    pub(super) fn warn(&self, warning: &str) {
         self.shared.warn(warning);
     }
 

@@ -72,6 +72,11 @@ impl Session {
         !matches!(self.state.standing(), Ok(Standing::Free))
     }
 
+    /// Why nothing can be asked in it any more, when that is so.
+    pub fn alive(&self) -> Result<(), HostError> {
+        self.state.standing().map(drop)
+    }
+
     /// How many permissions it waits for.
     #[must_use]
     pub fn open_questions(&self) -> usize {

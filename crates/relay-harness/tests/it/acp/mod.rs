@@ -1,5 +1,6 @@
 //! The ACP host against the agent that plays scripts.
 
+mod direct;
 mod hostile;
 mod leaks;
 mod permissions;
