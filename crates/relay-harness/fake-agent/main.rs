@@ -255,6 +255,16 @@ impl Agent {
                     break;
                 }
             },
+            "untilSteered" => loop {
+                let Some(message) = self.receive() else {
+                    return;
+                };
+                if message["method"] == "_session/steering" {
+                    self.handle(message);
+                    break;
+                }
+                self.waiting.push_back(message);
+            },
             "stop" => answer(id, &json!({"stopReason": what})),
             "answer" => answer(id, what),
             "answerAs" => answer(what, &json!({"stopReason": "end_turn"})),

@@ -12,3 +12,4 @@ pub mod event;
 pub mod host;
 pub mod permission;
 mod rpc;
+pub mod session;

@@ -426,6 +426,12 @@ impl Turn {
         self.session.cancel();
     }
 
+    /// Lets it run: its events are read from the session. Gives its number.
+    pub fn detach(mut self) -> u64 {
+        self.over = true;
+        self.number
+    }
+
     /// A cancel that comes while this waits begins the time that the agent has.
     async fn next_or_cancelled(&self) -> Option<SessionEvent> {
         let state = &self.session.state;

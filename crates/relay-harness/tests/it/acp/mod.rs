@@ -4,6 +4,7 @@ mod direct;
 mod hostile;
 mod leaks;
 mod permissions;
+mod relay;
 mod services;
 mod sessions;
 mod support;
