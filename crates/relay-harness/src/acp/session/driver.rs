@@ -321,7 +321,8 @@ impl Driver {
         if let Some(turn) = event.turn {
             self.evidence(turn, &event.event);
         }
-        if event.event.ends_turn() {
+        // Of an agent that is gone nothing more is said here: the end of its events comes next.
+        if event.event.ends_turn() && self.session.alive().is_ok() {
             self.turns = self.turns.saturating_sub(1);
             self.next_turn().await;
             if self.turns == 0 {
