@@ -77,7 +77,8 @@ impl Agent {
                 .append(true)
                 .open(log)
                 .unwrap();
-            writeln!(log, "{line}").unwrap();
+            // In one piece: somebody may be reading.
+            log.write_all(format!("{line}\n").as_bytes()).unwrap();
         }
         let message: Value = serde_json::from_str(&line).unwrap();
         if message["method"] == "session/cancel" {

@@ -137,7 +137,7 @@ pub struct Replay {
 #[derive(Debug)]
 enum Played {
     Prompt(String),
-    Event(SessionEvent),
+    Event(Box<SessionEvent>),
 }
 
 impl Replay {
@@ -165,7 +165,7 @@ impl Replay {
             let turn = line.turn;
             read.push_back(match (line.prompt, line.event) {
                 (Some(prompt), None) => (at, Played::Prompt(prompt)),
-                (None, Some(event)) => (at, Played::Event(SessionEvent { turn, event })),
+                (None, Some(event)) => (at, Played::Event(Box::new(SessionEvent { turn, event }))),
                 _ => return Err(bad(number, "expected a prompt or an event".to_owned())),
             });
         }
@@ -183,7 +183,7 @@ impl Replay {
             let (at, played) = self.lines.pop_front()?;
             self.played = at;
             if let Played::Event(event) = played {
-                return Some(event);
+                return Some(*event);
             }
         }
     }

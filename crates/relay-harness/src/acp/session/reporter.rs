@@ -153,7 +153,7 @@ impl Reporter {
                 reports.extend(self.status(AgentStatus::Waiting, Some("permission")));
             }
             Event::PermissionAnswered { .. } => {
-                reports.extend(self.status(AgentStatus::Active, None))
+                reports.extend(self.status(AgentStatus::Active, None));
             }
             Event::Usage(usage) => reports.push(used(usage)),
             Event::Lagged { dropped } => reports.push(AgentSessionEvent::Log(LogLine {
