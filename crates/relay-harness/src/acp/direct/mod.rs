@@ -1,6 +1,6 @@
 //! Agents without a relay: one question, a stream, a conversation, an answer in a given form.
 //!
-//! Everything here is made of a [`Host`](super::host::Host) and a session in it. What is spent is counted by what the agent
+//! Everything here is made of a [`Host`] and a session in it. What is spent is counted by what the agent
 //! tells, a budget ends the turn in which it is reached, and what happened can be written down and played again.
 
 mod answer;
