@@ -20,6 +20,7 @@ mod settings;
 mod shared;
 mod state;
 mod terminal;
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,8 +34,9 @@ pub use error::HostError;
 pub use opening::{AllSessions, OpenSession, SessionPage, StoredSession};
 pub use owner::Ended;
 pub use probe::{Probe, probe};
-pub use session::{CANCEL_WAIT, Session, Steered, Turn, TurnEnd};
+pub use session::{CANCEL_WAIT, Session, Steered};
 pub use settings::{Choice, ConfigOption, Settings};
+pub use turn::{Turn, TurnEnd};
 
 #[cfg(not(unix))]
 use self::beneath_elsewhere as beneath;

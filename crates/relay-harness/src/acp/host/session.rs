@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use relay_protocol::acp::AgentCapabilities;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::Host;
 use super::error::HostError;
 use super::settings::Settings;
 use super::state::{SessionState, Standing};
+use super::turn::Turn;
 use crate::acp::capabilities::check_close;
 use crate::acp::content::{PromptContent, fit};
-use crate::acp::event::{Event, SessionEvent, StopReason, Tokens, Usage};
+use crate::acp::event::{Event, SessionEvent, Usage};
 
 /// How long an agent may take to end a turn that was cancelled.
 pub const CANCEL_WAIT: Duration = Duration::from_secs(30);
@@ -298,11 +299,7 @@ impl Session {
             return Err(self.host.shared().closed().await);
         }
         taking_back.keep();
-        Ok(Turn {
-            session: self.clone(),
-            number,
-            over: false,
-        })
+        Ok(Turn::new(self.clone(), self.state.clone(), number))
     }
 }
 
@@ -342,129 +339,4 @@ pub enum Steered {
     StartedTurn,
     /// It did not work.
     Failed,
-}
-
-/// How a turn ended.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TurnEnd {
-    /// Why.
-    pub stop_reason: StopReason,
-    /// The tokens it took, where the agent says so.
-    pub tokens: Option<Tokens>,
-}
-
-/// A turn that runs. Dropped before its end, it is cancelled.
-#[derive(Debug)]
-pub struct Turn {
-    session: Session,
-    number: u64,
-    over: bool,
-}
-
-impl Turn {
-    /// Its number in the session, counted from 1.
-    #[must_use]
-    pub const fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Its session.
-    #[must_use]
-    pub const fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// The next thing that happens in the session; nothing after the end of the turn. That comes as an event, too.
-    pub async fn next(&mut self) -> Option<SessionEvent> {
-        if self.over {
-            return None;
-        }
-        let next = match self.session.state.standing() {
-            Ok(Standing::Cancelling(since)) => self.next_until(since + CANCEL_WAIT).await,
-            _ => self.next_or_cancelled().await,
-        };
-        let Some(next) = next else {
-            self.over = true;
-            return None;
-        };
-        self.over = next.turn == Some(self.number) && next.event.ends_turn();
-        Some(next)
-    }
-
-    /// Reads on until the end.
-    pub async fn finish(mut self) -> Result<TurnEnd, HostError> {
-        while let Some(next) = self.next().await {
-            if next.turn != Some(self.number) {
-                continue;
-            }
-            match next.event {
-                Event::TurnEnded {
-                    stop_reason,
-                    tokens,
-                } => {
-                    return Ok(TurnEnd {
-                        stop_reason,
-                        tokens,
-                    });
-                }
-                Event::TurnFailed { .. } => return Err(self.failure()),
-                _ => {}
-            }
-        }
-        Err(self.failure())
-    }
-
-    /// Why the turn failed, after its end was read.
-    #[must_use]
-    pub fn failure(&self) -> HostError {
-        let failure = self.session.state.failure(self.number);
-        failure.unwrap_or(HostError::Stuck)
-    }
-
-    /// Cancels it.
-    pub fn cancel(&self) {
-        self.session.cancel();
-    }
-
-    /// Lets it run: its events are read from the session. Gives its number.
-    pub fn detach(mut self) -> u64 {
-        self.over = true;
-        self.number
-    }
-
-    /// A cancel that comes while this waits begins the time that the agent has.
-    async fn next_or_cancelled(&self) -> Option<SessionEvent> {
-        let state = &self.session.state;
-        loop {
-            let cancelled = state.cancelled.notified();
-            let mut cancelled = std::pin::pin!(cancelled);
-            cancelled.as_mut().enable();
-            if let Ok(Standing::Cancelling(since)) = state.standing() {
-                return self.next_until(since + CANCEL_WAIT).await;
-            }
-            tokio::select! {
-                next = state.queue.next() => return next,
-                () = cancelled => {}
-            }
-        }
-    }
-
-    async fn next_until(&self, deadline: Instant) -> Option<SessionEvent> {
-        let next = timeout_at(deadline, self.session.state.queue.next());
-        next.await.unwrap_or_else(|_| {
-            let error = HostError::Stuck.to_string();
-            Some(SessionEvent {
-                turn: Some(self.number),
-                event: Event::TurnFailed { error },
-            })
-        })
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if !self.over && self.session.state.is_running(self.number) {
-            self.session.cancel();
-        }
-    }
 }

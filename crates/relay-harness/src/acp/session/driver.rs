@@ -8,13 +8,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relay_protocol::agent::Metadata;
-use relay_protocol::delivery::{
-    AcceptedReceipt, DOOR, DeliveredReceipt, MessageContext, MessageReceipt,
-};
+use relay_protocol::delivery::{MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::{AttachmentKind, RelayMessage};
-use relay_protocol::render::render;
+use relay_protocol::message::RelayMessage;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
@@ -24,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
 use super::reporter::Reporter;
 use super::way::{Way, decide_way};
 use crate::acp::capabilities::SessionFacts;
@@ -42,11 +39,6 @@ const PER_TURN: usize = 20;
 
 /// Most deliveries that wait for the end of a turn.
 const MAX_HELD: usize = 256;
-
-const PROMPT_DOOR: &str = "acp.prompt";
-const STEER_DOOR: &str = "acp.steer";
-
-type Reply = oneshot::Sender<MessageReceipt>;
 
 /// What the task is asked to do.
 pub(super) enum Order {
@@ -73,14 +65,6 @@ pub(super) enum Order {
     },
     /// End the session.
     Release { reply: oneshot::Sender<()> },
-}
-
-/// A message on its way into the agent.
-pub(super) struct Delivery {
-    id: DeliveryId,
-    content: Vec<PromptContent>,
-    /// Whoever offered it; nothing once it was told that it is accepted.
-    reply: Option<Reply>,
 }
 
 /// A prompt of the agent's user.
@@ -177,7 +161,7 @@ impl Driver {
     }
 
     async fn receive(&mut self, message: &RelayMessage, context: &MessageContext, reply: Reply) {
-        let content = match content(message, context) {
+        let content = match parcel::content(message, context) {
             Ok(content) => content,
             Err(reason) => {
                 let _ = reply.send(failed(reason));
@@ -292,7 +276,7 @@ impl Driver {
             self.settle(delivery, receipt);
             return;
         }
-        accept(&mut delivery);
+        delivery.accept();
         match first {
             true => self.held.push_front(delivery),
             false => self.held.push_back(delivery),
@@ -360,10 +344,7 @@ impl Driver {
     }
 
     fn delivered(&self, delivery: Delivery, door: &str, evidence: Value) {
-        let receipt = MessageReceipt::Delivered(DeliveredReceipt {
-            delivery_id: delivery.id,
-            metadata: Some(metadata(door, evidence)),
-        });
+        let receipt = parcel::delivered(delivery.id, door, evidence);
         self.settle(delivery, receipt);
     }
 
@@ -379,7 +360,7 @@ impl Driver {
 
     /// Says what became of a delivery: to whoever offered it, or later by itself.
     fn settle(&self, delivery: Delivery, receipt: MessageReceipt) {
-        let receipt = with_id(receipt, delivery.id);
+        let receipt = parcel::with_id(receipt, delivery.id);
         let unheard = match delivery.reply {
             Some(reply) => reply.send(receipt).err(),
             None => Some(receipt),
@@ -429,7 +410,7 @@ impl Driver {
         }
         let late = self.sent.iter_mut().filter(|sent| sent.accept_at <= now);
         for delivery in late.flat_map(|sent| &mut sent.deliveries) {
-            accept(delivery);
+            delivery.accept();
         }
     }
 
@@ -461,52 +442,6 @@ impl Driver {
         }
         self.user.clear();
     }
-}
-
-fn accept(delivery: &mut Delivery) {
-    if let Some(reply) = delivery.reply.take() {
-        let receipt = MessageReceipt::Accepted(AcceptedReceipt {
-            delivery_id: delivery.id,
-            retryable: None,
-            metadata: Some(metadata(PROMPT_DOOR, json!({"waitsFor": "turn"}))),
-        });
-        // Whoever offered it is gone: it is offered again.
-        let _ = reply.send(receipt);
-    }
-}
-
-fn metadata(door: &str, evidence: Value) -> Metadata {
-    Metadata::from_iter([
-        (DOOR.to_owned(), door.into()),
-        ("evidence".to_owned(), evidence),
-    ])
-}
-
-fn with_id(mut receipt: MessageReceipt, id: DeliveryId) -> MessageReceipt {
-    match &mut receipt {
-        MessageReceipt::Failed(receipt) => receipt.delivery_id = Some(id),
-        MessageReceipt::Deferred(receipt) => receipt.delivery_id = Some(id),
-        MessageReceipt::Accepted(receipt) => receipt.delivery_id = id,
-        MessageReceipt::Delivered(receipt) => receipt.delivery_id = id,
-    }
-    receipt
-}
-
-/// A message as a prompt: its text as everybody's, and its inline images.
-fn content(message: &RelayMessage, context: &MessageContext) -> Result<Vec<PromptContent>, String> {
-    let mut token = [0; 8];
-    getrandom::fill(&mut token).map_err(|_| "there is no randomness for the fence".to_owned())?;
-    let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut content = vec![PromptContent::Text(render(message, context, &token))];
-    let images = message.attachments.iter();
-    let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
-    content.extend(images.filter_map(|image| {
-        Some(PromptContent::Image {
-            data: image.data.clone()?,
-            mime_type: image.media_type.clone(),
-        })
-    }));
-    Ok(content)
 }
 
 fn now() -> Timestamp {

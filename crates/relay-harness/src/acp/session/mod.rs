@@ -5,6 +5,7 @@
 //! others in `reporter.rs`; both are pure. Text enters only as [`relay_protocol::render`] writes it.
 
 mod driver;
+mod parcel;
 mod reporter;
 mod way;
 
