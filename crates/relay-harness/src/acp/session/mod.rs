@@ -1,0 +1,205 @@
+//! An agent's session on the relay: deliveries become prompts, updates become events.
+//!
+//! [`attach`] makes one of a [`Session`] and serves it. A task owns it (`driver.rs`): it alone reads the session's events, so
+//! that reports and receipts are in their order. How a delivery gets in is decided in `way.rs`, what an update says to
+//! others in `reporter.rs`; both are pure. Text enters only as [`relay_protocol::render`] writes it.
+
+mod driver;
+mod parcel;
+mod reporter;
+mod way;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::capability::AgentSessionCapabilities;
+use relay_protocol::delivery::{MessageContext, MessageReceipt};
+use relay_protocol::ids::DeliveryId;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::status::AgentStatus;
+use relay_sdk::{
+    AgentDeliveryAdapter, AgentSession, AttachedSession, Client, ControlError, EventHandler,
+    SessionError, failed_for_now,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use self::driver::{Driver, Order};
+use super::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
+use super::content::PromptContent;
+use super::host::{HostError, Session};
+
+/// Most orders that wait for the task of a session.
+const WAITING_ORDERS: usize = 64;
+
+/// What is said when there is nobody to give a message to.
+const GONE: &str = "the agent has ended";
+
+/// How a session is on the relay.
+#[derive(Clone, Debug, Default)]
+pub struct RelayOptions {
+    /// Whether a message may cancel a turn, where the agent has no other way to take one.
+    pub may_interrupt: bool,
+    /// Whether the relay's own MCP server was handed to the agent.
+    pub has_relay_tools: bool,
+    /// The file that remembers what was surfaced; nothing: only as long as the process lives.
+    pub memory: Option<PathBuf>,
+}
+
+/// Puts an agent's session on the relay, as a body of the agent that the identity names.
+pub async fn attach(
+    client: &Client,
+    identity: AgentIdentity,
+    session: Session,
+    options: RelayOptions,
+) -> relay_sdk::Result<RelaySession> {
+    let facts = SessionFacts {
+        mid_turn: session.host().agent().mid_turn,
+        may_interrupt: options.may_interrupt,
+        has_relay_tools: options.has_relay_tools,
+    };
+    let mut capabilities = session_capabilities(session.host().handshake(), facts);
+    // A fork would have to be attached by somebody; here is nobody who does.
+    capabilities.lifecycle.fork = None;
+    let (orders, queue) = mpsc::channel(WAITING_ORDERS);
+    let events = Arc::new(OnceLock::new());
+    let served = AcpSession {
+        identity,
+        capabilities,
+        orders: orders.clone(),
+        events: events.clone(),
+    };
+    let mut attaching = client
+        .attach(served)
+        .harness(format!("acp/{}", session.host().agent_id()))
+        .safe_states(SAFE_STATES)
+        .status(AgentStatus::Idle);
+    if let Some(memory) = options.memory {
+        attaching = attaching.memory(memory);
+    }
+    let attached = Arc::new(attaching.await?);
+    let driver = Driver::new(
+        session.clone(),
+        facts,
+        attached.clone(),
+        events,
+        orders.clone(),
+    );
+    let driving = tokio::spawn(driver.run(queue));
+    Ok(RelaySession {
+        session,
+        attached,
+        orders,
+        driving,
+    })
+}
+
+/// An agent's session that is on the relay. Dropped, it leaves the relay; the agent lives as long as its host.
+pub struct RelaySession {
+    session: Session,
+    attached: Arc<AttachedSession>,
+    orders: mpsc::Sender<Order>,
+    driving: JoinHandle<()>,
+}
+
+impl RelaySession {
+    /// The session in the agent.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The session on the relay.
+    #[must_use]
+    pub fn attached(&self) -> &AttachedSession {
+        &self.attached
+    }
+
+    /// Prompts the agent as its user; in a turn it waits for its end. Returns when the prompt was sent.
+    pub async fn prompt(&self, content: Vec<PromptContent>) -> Result<(), HostError> {
+        let (reply, replied) = oneshot::channel();
+        let order = Order::Prompt { content, reply };
+        if self.orders.send(order).await.is_err() {
+            return self.session.alive();
+        }
+        match replied.await {
+            Ok(sent) => sent,
+            Err(_) => self.session.alive(),
+        }
+    }
+
+    /// Cancels what the agent does.
+    pub fn cancel(&self) {
+        self.session.cancel();
+    }
+
+    /// Waits until the session has left the relay: it was released, or its agent has ended.
+    pub async fn ended(&mut self) {
+        // Ends by itself; a panic is an end, too.
+        let _ = (&mut self.driving).await;
+    }
+}
+
+impl Drop for RelaySession {
+    fn drop(&mut self) {
+        self.driving.abort();
+    }
+}
+
+/// What the relay's client serves: it hands everything to the task.
+struct AcpSession {
+    identity: AgentIdentity,
+    capabilities: AgentSessionCapabilities,
+    orders: mpsc::Sender<Order>,
+    events: Arc<OnceLock<EventHandler>>,
+}
+
+impl AgentDeliveryAdapter for AcpSession {
+    async fn receive_message(
+        &self,
+        message: RelayMessage,
+        ctx: MessageContext,
+    ) -> Result<MessageReceipt, SessionError> {
+        let (reply, replied) = oneshot::channel();
+        let order = Order::Receive {
+            message: Box::new(message),
+            context: Box::new(ctx),
+            reply,
+        };
+        if self.orders.send(order).await.is_err() {
+            return Ok(failed_for_now(GONE));
+        }
+        Ok(replied.await.unwrap_or_else(|_| failed_for_now(GONE)))
+    }
+
+    async fn cancel(&self, id: DeliveryId, _: Option<String>) -> Result<(), ControlError> {
+        let (reply, replied) = oneshot::channel();
+        let gone = || ControlError::Failed(GONE.to_owned());
+        let sent = self.orders.send(Order::GiveBack { id, reply }).await;
+        sent.map_err(|_| gone())?;
+        replied.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl AgentSession for AcpSession {
+    fn identity(&self) -> AgentIdentity {
+        self.identity.clone()
+    }
+
+    fn capabilities(&self) -> AgentSessionCapabilities {
+        self.capabilities.clone()
+    }
+
+    fn on_event(&self, handler: EventHandler) {
+        // Called once.
+        let _ = self.events.set(handler);
+    }
+
+    async fn release(&self, _: Option<String>) {
+        let (reply, replied) = oneshot::channel();
+        if self.orders.send(Order::Release { reply }).await.is_ok() {
+            let _ = replied.await;
+        }
+    }
+}

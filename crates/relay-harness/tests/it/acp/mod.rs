@@ -1,0 +1,11 @@
+//! The ACP host against the agent that plays scripts.
+
+mod direct;
+mod hostile;
+mod leaks;
+mod permissions;
+mod relay;
+mod services;
+mod sessions;
+mod support;
+mod turns;

@@ -1,0 +1,360 @@
+//! Agents on a real relay: a server on a free port, messages from somebody else, receipts and events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relay_core::environment::Environment;
+use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
+use relay_core::{Caller, Engine};
+use relay_harness::acp::catalogue::MidTurn;
+use relay_harness::acp::content::PromptContent;
+use relay_harness::acp::host::{Host, HostOptions, OpenSession, Session};
+use relay_harness::acp::session::{RelayOptions, RelaySession, attach};
+use relay_sdk::protocol::ids::DeliveryId;
+use relay_sdk::{AgentClient, DeliveryMode, Relay};
+use relay_server::{Config, serve};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::support::{agent, environment, folder, handshake, received, soon};
+
+struct World {
+    relay: Relay,
+    alice: AgentClient,
+    bob: AgentClient,
+    events: mpsc::UnboundedReceiver<Value>,
+    seen: Vec<Value>,
+    directory: TempDir,
+}
+
+impl World {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let system = Environment::system();
+        let mut options = SqliteOptions::new(directory.path().join("relay.db"));
+        options.synchronous = Synchronous::Off;
+        let store = SqliteStore::open(&options, system.random.clone()).unwrap();
+        let engine = Arc::new(Engine::new(Arc::new(store), system));
+        let owner = Caller::process_owner();
+        let key = engine
+            .create_workspace(&owner, "lab")
+            .await
+            .unwrap()
+            .workspace_key;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = Config {
+            drain_timeout: Duration::ZERO,
+            ..Config::default()
+        };
+        tokio::spawn(serve(listener, engine, config, std::future::pending()));
+        let relay = Relay::open(&url, &key).await.unwrap();
+        let alice = relay.register("alice").await.unwrap();
+        let bob = relay.register("bob").await.unwrap();
+        let (tell, events) = mpsc::unbounded_channel();
+        let told = relay.add_listener("*", move |event| {
+            let _ = tell.send(serde_json::to_value(&event).unwrap());
+            async {}
+        });
+        told.await.unwrap();
+        Self {
+            relay,
+            alice,
+            bob,
+            events,
+            seen: Vec::new(),
+            directory,
+        }
+    }
+
+    /// Puts an agent that plays a script on the relay, as Bob.
+    async fn bob_plays(&self, mut script: Value, mid_turn: MidTurn) -> RelaySession {
+        script["log"] = json!(self.log());
+        let mut agent = agent(&script);
+        agent.mid_turn = mid_turn;
+        let host = Host::start(agent, environment(), folder(), HostOptions::default());
+        let session = host
+            .await
+            .unwrap()
+            .new_session(OpenSession::new(folder()))
+            .await
+            .unwrap();
+        self.on_relay(session).await
+    }
+
+    async fn on_relay(&self, session: Session) -> RelaySession {
+        let options = RelayOptions {
+            may_interrupt: true,
+            ..RelayOptions::default()
+        };
+        attach(&self.bob, self.bob.identity().clone(), session, options)
+            .await
+            .unwrap()
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.directory.path().join("log")
+    }
+
+    async fn send(&self, text: &str, mode: Option<DeliveryMode>) -> DeliveryId {
+        let sending = self.alice.send_message("@bob", text);
+        let sent = match mode {
+            Some(mode) => sending.mode(mode).await,
+            None => sending.await,
+        };
+        sent.unwrap().deliveries[0].delivery_id
+    }
+
+    /// Waits for an event.
+    async fn event(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(place) = self.seen.iter().position(&wanted) {
+            return self.seen.remove(place);
+        }
+        loop {
+            let event = tokio::time::timeout(super::support::LONG, self.events.recv()).await;
+            let Ok(Some(event)) = event else {
+                panic!("{what} did not come: {:#?}", self.seen);
+            };
+            if wanted(&event) {
+                return event;
+            }
+            self.seen.push(event);
+        }
+    }
+
+    /// Waits until a delivery was delivered, and gives the metadata of the receipt that said so.
+    async fn delivered(&mut self, id: DeliveryId) -> Value {
+        let is_end = |event: &Value| {
+            event["type"] == "delivery.delivered" && event["deliveryId"] == id.to_string()
+        };
+        self.event("the delivery", is_end).await;
+        let delivery = self.relay.delivery(id).await.unwrap();
+        let receipts = serde_json::to_value(delivery.receipts).unwrap();
+        let last = receipts.as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last["receipt"]["status"], "delivered");
+        last["receipt"]["metadata"].clone()
+    }
+
+    async fn status(&mut self, status: &str) {
+        let wanted =
+            |event: &Value| event["type"] == "agent.status.changed" && event["status"] == status;
+        self.event(status, wanted).await;
+    }
+
+    /// The texts of all prompts that the agent got.
+    fn prompts(&self) -> Vec<String> {
+        let received = received(&self.log());
+        let prompts = received
+            .iter()
+            .filter(|message| message["method"] == "session/prompt");
+        prompts
+            .map(|message| message["params"]["prompt"].to_string())
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn a_message_to_an_idle_agent_is_a_prompt_and_its_updates_are_events() {
+    let mut world = World::start().await;
+    let script = json!({"turns": [[
+        {"text": "Working"}, {"text": " on it"},
+        {"update": {"sessionUpdate": "tool_call", "toolCallId": "t", "kind": "edit"}},
+        {"update": {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed",
+            "content": [{"type": "diff", "path": "/w/a", "oldText": "a", "newText": "b"}]}},
+        {"update": {"sessionUpdate": "usage_update", "used": 7}},
+        {"text": "Done"}, {"stop": "end_turn"},
+    ]]});
+    let bob = world.bob_plays(script, MidTurn::None).await;
+    let id = world.send("Please fix it", None).await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(metadata["door"], "acp.prompt");
+    assert_eq!(metadata["evidence"]["by"], "update");
+    assert_eq!(metadata["evidence"]["turn"], 1);
+    world.status("active").await;
+    let done = |event: &Value| {
+        event["event"]["chunk"]["content"]
+            .to_string()
+            .contains("Done")
+    };
+    let done = world.event("the last words", done).await;
+    let prompts = world.prompts();
+    assert_eq!(prompts.len(), 1);
+    assert!(
+        prompts[0].contains("[relay] from") && prompts[0].contains("Please fix it"),
+        "{}",
+        prompts[0]
+    );
+    let reports: Vec<&Value> = world
+        .seen
+        .iter()
+        .chain([&done])
+        .map(|event| &event["event"])
+        .collect();
+    let kinds = reports.iter().filter_map(|report| report["type"].as_str());
+    let kinds: Vec<&str> = kinds
+        .filter(|kind| {
+            ["tool.", "file.", "usage."]
+                .iter()
+                .any(|known| kind.starts_with(known))
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "tool.called",
+            "file.changed",
+            "tool.completed",
+            "usage.updated"
+        ]
+    );
+    let texts: String = reports
+        .iter()
+        .filter_map(|report| report["chunk"]["content"].as_str())
+        .collect();
+    assert_eq!(texts, "Working on itDone");
+    drop(bob);
+}
+
+#[tokio::test]
+async fn messages_that_wait_for_the_end_of_a_turn_come_in_the_next_one() {
+    let mut world = World::start().await;
+    // The first turn ends when it is cancelled from here.
+    let script = json!({"turns": [
+        [{"text": "busy"}, {"untilCancelled": true}, {"stop": "cancelled"}],
+        [{"text": "thanks"}, {"stop": "end_turn"}],
+    ]});
+    let bob = world.bob_plays(script, MidTurn::None).await;
+    bob.prompt(vec![PromptContent::from("work")]).await.unwrap();
+    world.status("active").await;
+    let idle = world.send("when idle", Some(DeliveryMode::OnIdle)).await;
+    let next = world
+        .send("next message", Some(DeliveryMode::NextMessage))
+        .await;
+    let before = world.prompts().join("\n");
+    assert!(!before.contains("when idle") && !before.contains("next message"));
+    bob.cancel();
+    for id in [idle, next] {
+        assert_eq!(world.delivered(id).await["door"], "acp.prompt");
+    }
+    let all = world.prompts().join("\n");
+    assert!(all.contains("when idle") && all.contains("next message"));
+}
+
+#[tokio::test]
+async fn an_immediate_message_is_steered_where_the_agent_can() {
+    let mut world = World::start().await;
+    let mut steers = handshake(&[], json!({}));
+    steers["_meta"] = json!({"steering": {"supported": true}});
+    let script = json!({"handshake": steers, "steering": "injected", "turns": [[
+        {"text": "busy"}, {"untilSteered": true}, {"stop": "end_turn"},
+    ]]});
+    let bob = world.bob_plays(script, MidTurn::None).await;
+    bob.prompt(vec![PromptContent::from("work")]).await.unwrap();
+    world.status("active").await;
+    let id = world.send("look here", Some(DeliveryMode::Immediate)).await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(metadata["door"], "acp.steer");
+    assert_eq!(metadata["evidence"]["outcome"], "injected");
+    assert_eq!(world.prompts().len(), 1);
+}
+
+#[tokio::test]
+async fn an_immediate_message_interrupts_where_that_is_the_only_way() {
+    let mut world = World::start().await;
+    let script = json!({"turns": [
+        [{"text": "busy"}, {"untilCancelled": true}, {"text": "leftover"}, {"stop": "cancelled"}],
+        [{"text": "yes?"}, {"stop": "end_turn"}],
+    ]});
+    let bob = world.bob_plays(script, MidTurn::CancelAndPrompt).await;
+    bob.prompt(vec![PromptContent::from("work")]).await.unwrap();
+    world.status("active").await;
+    let id = world.send("stop that", Some(DeliveryMode::Immediate)).await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(
+        (&metadata["door"], &metadata["evidence"]["turn"]),
+        (&json!("acp.prompt"), &json!(2))
+    );
+    let said = |event: &Value| {
+        event["event"]["chunk"]["content"]
+            .to_string()
+            .contains("yes?")
+    };
+    world.event("the answer", said).await;
+    assert!(
+        !world
+            .seen
+            .iter()
+            .any(|event| event.to_string().contains("leftover"))
+    );
+}
+
+#[tokio::test]
+async fn an_immediate_message_is_queued_where_the_agent_does_that() {
+    let mut world = World::start().await;
+    let script = json!({"turns": [
+        [{"text": "busy"}, {"untilPrompt": true}, {"stop": "end_turn"}],
+        [{"text": "second"}, {"stop": "end_turn"}],
+    ]});
+    let bob = world.bob_plays(script, MidTurn::Queue).await;
+    bob.prompt(vec![PromptContent::from("work")]).await.unwrap();
+    world.status("active").await;
+    let id = world
+        .send("one more thing", Some(DeliveryMode::Immediate))
+        .await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(metadata["evidence"]["turn"], 2);
+    world.status("idle").await;
+}
+
+#[tokio::test]
+async fn what_an_agent_can_not_do_is_not_declared() {
+    let world = World::start().await;
+    let bob = world.bob_plays(json!({}), MidTurn::None).await;
+    let id = world.send("now!", Some(DeliveryMode::Immediate)).await;
+    let delivery = world.relay.delivery(id).await.unwrap();
+    let problem = delivery.error.expect("a problem");
+    assert_eq!(problem.capability.as_deref(), Some("delivery.modes"));
+    assert!(world.prompts().is_empty());
+    drop(bob);
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_gives_its_messages_back() {
+    let mut world = World::start().await;
+    let script = json!({"turns": [[{"die": true}]]});
+    let mut bob = world.bob_plays(script, MidTurn::None).await;
+    let id = world.send("hello?", None).await;
+    soon(bob.ended()).await;
+    let status =
+        |event: &Value| event["type"] == "agent.status.changed" && event["status"] == "failed";
+    world.event("the status", status).await;
+
+    // Another body of the same agent gets it.
+    let next = world.bob_plays(json!({}), MidTurn::None).await;
+    world.delivered(id).await;
+    drop(next);
+}
+
+#[tokio::test]
+async fn a_released_session_ends_its_agent() {
+    let world = World::start().await;
+    let mut bob = world
+        .bob_plays(
+            json!({"handshake": handshake(&["close"], json!({}))}),
+            MidTurn::None,
+        )
+        .await;
+    let pid = bob.session().host().pid().unwrap();
+    let id = bob.attached().session_id().unwrap();
+    soon(world.relay.release_session(id, None)).await.unwrap();
+    soon(bob.ended()).await;
+    assert!(!crate::processes::is_running(pid));
+    let received = received(&world.log());
+    assert!(
+        received
+            .iter()
+            .any(|message| message["method"] == "session/close")
+    );
+}
