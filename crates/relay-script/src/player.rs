@@ -78,8 +78,14 @@ fn holds(when: Option<&Condition>, request: &Request) -> bool {
 pub fn inline_script(request: &Request) -> Option<Result<(Script, usize), ScriptError>> {
     let mut messages = request.messages.iter();
     let place = messages.rposition(|message| message.role == Role::User)?;
-    let words = request.messages[place].words();
-    let script = words.trim_start().strip_prefix(INLINE)?;
+    // Agents put texts of their own around what the user said, each a part.
+    let script = request.messages[place]
+        .parts
+        .iter()
+        .find_map(|part| match part {
+            Part::Text(text) => text.trim_start().strip_prefix(INLINE),
+            _ => None,
+        })?;
     Some(Script::from_str(script).map(|script| (script, place)))
 }
 

@@ -105,19 +105,17 @@ impl Request {
         &self.messages[last.map_or(0, |place| place + 1)..]
     }
 
-    /// The words of this role among what the model has not answered yet.
-    pub fn fresh_words(&self, role: Role) -> String {
-        let of_role = self.fresh().iter().filter(|message| message.role == role);
-        of_role.map(Message::words).collect::<Vec<_>>().join("\n")
+    /// What the user said last, if the model has not answered it yet.
+    pub fn fresh_user(&self) -> Option<&Message> {
+        self.fresh()
+            .iter()
+            .rfind(|message| message.role == Role::User)
     }
 
-    /// The newest words of the user.
-    pub fn last_user_words(&self) -> Option<String> {
-        let last = self
-            .messages
-            .iter()
-            .rfind(|message| message.role == Role::User);
-        last.map(Message::words)
+    /// What tools answered and the model has not seen yet.
+    pub fn fresh_results(&self) -> impl Iterator<Item = &Message> {
+        let fresh = self.fresh().iter();
+        fresh.filter(|message| message.role == Role::Tool)
     }
 
     /// Whether these words are in the conversation, said by anybody.

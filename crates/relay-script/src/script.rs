@@ -15,8 +15,8 @@
 //! an error of the script.
 //!
 //! A condition `when` is `{"user"?, "result"?, "said"?, "system"?, "model"?, "offers"?, "tools"?}`, and all that is given must
-//! hold: the user's words / the tool results since the model last spoke contain this, the conversation anywhere / the
-//! instructions / the model's name contain this, this tool is offered, any tool is offered (`true`) or none (`false`).
+//! hold: what the user said last / what a tool answered contains this and the model has not spoken since, the conversation
+//! anywhere / the instructions / the model's name contain this, this tool is offered, any tool is offered (`true`) or none.
 //! Agents ask more than they are told to (for titles, summaries, warm-ups), and this is how such requests are told apart.
 //!
 //! A piece is
@@ -35,10 +35,9 @@
 
 use std::str::FromStr;
 
-use crate::Request;
 use crate::format;
-use crate::request::Role;
 use crate::turn::{Refusal, Stop, Usage};
+use crate::{Message, Request};
 
 /// What a model says, and when.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,9 +58,9 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// What the user said since the model last spoke contains this.
+    /// What the user said last contains this, and the model has not spoken since.
     pub user: Option<String>,
-    /// What tools answered since the model last spoke contains this.
+    /// What a tool answered contains this, and the model has not spoken since.
     pub result: Option<String>,
     /// The conversation contains this anywhere.
     pub said: Option<String>,
@@ -155,16 +154,25 @@ impl FromStr for Script {
 impl Condition {
     /// Whether this request is meant.
     pub fn holds(&self, request: &Request) -> bool {
-        let among = |wanted: &Option<String>, words: &dyn Fn() -> String| {
+        let among = |wanted: &Option<String>, words: &str| {
+            wanted.as_ref().is_none_or(|wanted| words.contains(wanted))
+        };
+        let within = |wanted: &Option<String>, message: &Message| {
             wanted
                 .as_ref()
-                .is_none_or(|wanted| words().contains(wanted))
+                .is_none_or(|wanted| message.words().contains(wanted))
         };
-        among(&self.user, &|| request.fresh_words(Role::User))
-            && among(&self.result, &|| request.fresh_words(Role::Tool))
+        (self.user.is_none()
+            || request
+                .fresh_user()
+                .is_some_and(|said| within(&self.user, said)))
+            && (self.result.is_none()
+                || request
+                    .fresh_results()
+                    .any(|result| within(&self.result, result)))
             && self.said.as_ref().is_none_or(|words| request.says(words))
-            && among(&self.system, &|| request.system.clone())
-            && among(&self.model, &|| request.model.clone())
+            && among(&self.system, &request.system)
+            && among(&self.model, &request.model)
             && self
                 .offers
                 .as_ref()

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::api::{Encoder, Frame};
-use super::shape::{add_system, event, fragments, list, push, string, tool, words};
-use crate::{Failure, Message, Part, Piece, Reply, Request, Role, Stop, ToolCall};
+use super::shape::{Conversation, add_system, event, fragments, list, string, tool, words};
+use crate::{Failure, Part, Piece, Reply, Request, Role, Stop, ToolCall};
 
 /// What a thinking block is signed with.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
@@ -12,8 +12,9 @@ const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 /// What a body of this API asks.
 pub(super) fn request(body: &Value) -> Request {
     let mut system = words(&body["system"]);
-    let mut messages = Vec::new();
+    let mut messages = Conversation::default();
     for message in list(&body["messages"]) {
+        messages.begin();
         match message["role"].as_str() {
             Some("assistant") => content(&message["content"], Role::Assistant, &mut messages),
             Some("system") => add_system(&mut system, &words(&message["content"])),
@@ -24,14 +25,14 @@ pub(super) fn request(body: &Value) -> Request {
     Request {
         model: string(&body["model"]),
         system,
-        messages,
+        messages: messages.end(),
         tools: tools.filter_map(|one| tool(one, "input_schema")).collect(),
     }
 }
 
-fn content(content: &Value, role: Role, messages: &mut Vec<Message>) {
+fn content(content: &Value, role: Role, messages: &mut Conversation) {
     if let Some(text) = content.as_str() {
-        push(messages, role, Part::Text(text.to_owned()));
+        messages.push(role, Part::Text(text.to_owned()));
     }
     for block in list(content) {
         let (role, part) = match block["type"].as_str() {
@@ -57,7 +58,7 @@ fn content(content: &Value, role: Role, messages: &mut Vec<Message>) {
                 Part::Attachment(string(&block["source"]["media_type"])),
             ),
         };
-        push(messages, role, part);
+        messages.push(role, part);
     }
 }
 

@@ -3,14 +3,17 @@
 use serde_json::{Value, json};
 
 use super::api::{Encoder, Frame};
-use super::shape::{CREATED, add_system, data, fragments, list, parsed, push, string, tool, words};
-use crate::{Failure, Message, Part, Piece, Reply, Request, Role, Stop, ToolCall, Usage};
+use super::shape::{
+    CREATED, Conversation, add_system, data, fragments, list, parsed, string, tool, user, words,
+};
+use crate::{Failure, Part, Piece, Reply, Request, Role, Stop, ToolCall, Usage};
 
 /// What a body of this API asks.
 pub(super) fn request(body: &Value) -> Request {
     let mut system = String::new();
-    let mut messages = Vec::new();
+    let mut messages = Conversation::default();
     for message in list(&body["messages"]) {
+        messages.begin();
         match message["role"].as_str() {
             Some("system" | "developer") => add_system(&mut system, &words(&message["content"])),
             Some("assistant") => assistant(message, &mut messages),
@@ -19,7 +22,7 @@ pub(super) fn request(body: &Value) -> Request {
                     id: string(&message["tool_call_id"]),
                     text: words(&message["content"]),
                 };
-                push(&mut messages, Role::Tool, part);
+                messages.push(Role::Tool, part);
             }
             _ => user(&message["content"], &mut messages),
         }
@@ -28,41 +31,24 @@ pub(super) fn request(body: &Value) -> Request {
     Request {
         model: string(&body["model"]),
         system,
-        messages,
+        messages: messages.end(),
         tools: tools
             .filter_map(|one| tool(&one["function"], "parameters"))
             .collect(),
     }
 }
 
-fn user(content: &Value, messages: &mut Vec<Message>) {
-    let mut parts = Vec::new();
-    if let Some(text) = content.as_str() {
-        parts.push(Part::Text(text.to_owned()));
-    }
-    for part in list(content) {
-        parts.push(match part["text"].as_str() {
-            Some(text) => Part::Text(text.to_owned()),
-            None => Part::Attachment(string(&part["type"])),
-        });
-    }
-    messages.push(Message {
-        role: Role::User,
-        parts,
-    });
-}
-
-fn assistant(message: &Value, messages: &mut Vec<Message>) {
+fn assistant(message: &Value, messages: &mut Conversation) {
     for key in ["reasoning_content", "reasoning"] {
         if let Some(text) = message[key].as_str() {
-            push(messages, Role::Assistant, Part::Reasoning(text.to_owned()));
+            messages.push(Role::Assistant, Part::Reasoning(text.to_owned()));
         }
     }
     let calls = list(&message["tool_calls"]);
     let text = words(&message["content"]);
     // Even if nothing was said there was a turn.
     if !text.is_empty() || calls.is_empty() {
-        push(messages, Role::Assistant, Part::Text(text));
+        messages.push(Role::Assistant, Part::Text(text));
     }
     for call in calls {
         let part = Part::ToolCall {
@@ -70,7 +56,7 @@ fn assistant(message: &Value, messages: &mut Vec<Message>) {
             name: string(&call["function"]["name"]),
             arguments: parsed(&call["function"]["arguments"]),
         };
-        push(messages, Role::Assistant, part);
+        messages.push(Role::Assistant, part);
     }
 }
 

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::api::{Encoder, Frame};
-use super::shape::{data, list, push, string, tool, words};
-use crate::{Failure, Message, Part, Piece, Reply, Request, Role, Stop, ToolCall};
+use super::shape::{Conversation, data, list, string, tool, words};
+use crate::{Failure, Part, Piece, Reply, Request, Role, Stop, ToolCall};
 
 /// What a body of this API asks. The model is in the path, and put into the body by the route.
 pub(super) fn request(body: &Value) -> Request {
-    let mut messages = Vec::new();
+    let mut messages = Conversation::default();
     for content in list(&body["contents"]) {
+        messages.begin();
         let role = match content["role"].as_str() {
             Some("model") => Role::Assistant,
             _ => Role::User,
@@ -34,12 +35,12 @@ pub(super) fn request(body: &Value) -> Request {
     Request {
         model: string(&body["model"]),
         system: words(&body["systemInstruction"]["parts"]),
-        messages,
+        messages: messages.end(),
         tools: tools.collect(),
     }
 }
 
-fn read_part(part: &Value, role: Role, messages: &mut Vec<Message>) {
+fn read_part(part: &Value, role: Role, messages: &mut Conversation) {
     let text = part["text"].as_str();
     let (role, part) = if let Some(call) = part.get("functionCall") {
         let part = Part::ToolCall {
@@ -64,7 +65,7 @@ fn read_part(part: &Value, role: Role, messages: &mut Vec<Message>) {
         let media = string(&part["inlineData"]["mimeType"]);
         (role, Part::Attachment(media))
     };
-    push(messages, role, part);
+    messages.push(role, part);
 }
 
 /// The words of a tool's answer, which is an object of the tool's choice.

@@ -4,47 +4,41 @@ use serde_json::{Value, json};
 
 use super::api::{Encoder, Frame};
 use super::shape::{
-    CREATED, add_system, event, fragments, list, parsed, push, string, tool, words,
+    CREATED, Conversation, add_system, event, fragments, list, parsed, string, tool, user, words,
 };
-use crate::{Failure, Message, Part, Piece, Reply, Request, Role, Stop, Tool, ToolCall};
+use crate::{Failure, Part, Piece, Reply, Request, Role, Stop, Tool, ToolCall};
 
 /// What a body of this API asks.
 pub(super) fn request(body: &Value) -> Request {
     let mut system = string(&body["instructions"]);
-    let mut messages = Vec::new();
+    let mut messages = Conversation::default();
     if let Some(text) = body["input"].as_str() {
-        messages.push(Message::text(Role::User, text));
+        messages.push(Role::User, Part::Text(text.to_owned()));
     }
     for item in list(&body["input"]) {
+        messages.begin();
         read_item(item, &mut system, &mut messages);
     }
     Request {
         model: string(&body["model"]),
         system,
-        messages,
+        messages: messages.end(),
         tools: tools(body).map(|(tool, _)| tool).collect(),
     }
 }
 
-fn read_item(item: &Value, system: &mut String, messages: &mut Vec<Message>) {
+fn read_item(item: &Value, system: &mut String, messages: &mut Conversation) {
     match item["type"].as_str().unwrap_or("message") {
         "message" => match item["role"].as_str() {
             Some("system" | "developer") => add_system(system, &words(&item["content"])),
             Some("assistant") => {
-                push(
-                    messages,
-                    Role::Assistant,
-                    Part::Text(words(&item["content"])),
-                );
+                messages.push(Role::Assistant, Part::Text(words(&item["content"])));
             }
-            _ => messages.push(Message {
-                role: Role::User,
-                parts: user_parts(&item["content"]),
-            }),
+            _ => user(&item["content"], messages),
         },
         "reasoning" => {
             let part = Part::Reasoning(words(&item["summary"]));
-            push(messages, Role::Assistant, part);
+            messages.push(Role::Assistant, part);
         }
         "function_call" | "custom_tool_call" => {
             let arguments = match item.get("arguments") {
@@ -56,30 +50,17 @@ fn read_item(item: &Value, system: &mut String, messages: &mut Vec<Message>) {
                 name: string(&item["name"]),
                 arguments,
             };
-            push(messages, Role::Assistant, part);
+            messages.push(Role::Assistant, part);
         }
         "function_call_output" | "custom_tool_call_output" => {
             let part = Part::ToolResult {
                 id: string(&item["call_id"]),
                 text: words(&item["output"]),
             };
-            push(messages, Role::Tool, part);
+            messages.push(Role::Tool, part);
         }
         _ => {}
     }
-}
-
-fn user_parts(content: &Value) -> Vec<Part> {
-    if let Some(text) = content.as_str() {
-        return vec![Part::Text(text.to_owned())];
-    }
-    let parts = list(content)
-        .iter()
-        .map(|part| match part["text"].as_str() {
-            Some(text) => Part::Text(text.to_owned()),
-            None => Part::Attachment(string(&part["type"])),
-        });
-    parts.collect()
 }
 
 /// How a tool has to be called.

@@ -7,16 +7,50 @@ use crate::{Message, Part, Role, Tool};
 /// When everything was created: answers are the same every time.
 pub(super) const CREATED: u64 = 1_760_000_000;
 
-/// Adds a part. What the assistant said without anything between is one message, however many items it was.
-pub(super) fn push(messages: &mut Vec<Message>, role: Role, part: Part) {
-    match messages.last_mut() {
-        Some(last) if last.role == Role::Assistant && role == Role::Assistant => {
-            last.parts.push(part);
+/// A conversation that is being read.
+#[derive(Default)]
+pub(super) struct Conversation {
+    messages: Vec<Message>,
+    /// Whether the next part belongs to another message of the body than the last.
+    boundary: bool,
+}
+
+impl Conversation {
+    /// Says that another message of the body begins.
+    pub(super) fn begin(&mut self) {
+        self.boundary = true;
+    }
+
+    /// Adds a part. What the assistant said without anything between is one message, however many items it was.
+    pub(super) fn push(&mut self, role: Role, part: Part) {
+        let joins = role == Role::Assistant || !self.boundary;
+        self.boundary = false;
+        match self.messages.last_mut() {
+            Some(last) if last.role == role && joins => last.parts.push(part),
+            _ => self.messages.push(Message {
+                role,
+                parts: vec![part],
+            }),
         }
-        _ => messages.push(Message {
-            role,
-            parts: vec![part],
-        }),
+    }
+
+    /// The messages.
+    pub(super) fn end(self) -> Vec<Message> {
+        self.messages
+    }
+}
+
+/// What the user says in OpenAI's forms: a string, or a list of parts with or without text.
+pub(super) fn user(content: &Value, messages: &mut Conversation) {
+    if let Some(text) = content.as_str() {
+        messages.push(Role::User, Part::Text(text.to_owned()));
+    }
+    for part in list(content) {
+        let part = match part["text"].as_str() {
+            Some(text) => Part::Text(text.to_owned()),
+            None => Part::Attachment(string(&part["type"])),
+        };
+        messages.push(Role::User, part);
     }
 }
 

@@ -1,0 +1,6 @@
+//! Tests of the scripted model: by itself, through the providers' streams, and as the model of real coding agents.
+
+mod files;
+mod handshake;
+mod support;
+mod turns;
