@@ -234,6 +234,9 @@ fn check(shape: &PieceShape, place: &str) -> Result<(), ScriptError> {
                        `wait`, `error`, `cut`, `hang`";
         return Err(wrong(place, problem));
     }
+    if shape.cut == Some(false) || shape.hang == Some(false) {
+        return Err(wrong(place, "`cut` and `hang` are only `true`"));
+    }
     if shape.text.is_none() && (shape.times.is_some() || shape.every_ms.is_some()) {
         return Err(wrong(place, "`times` and `everyMs` belong to `text`"));
     }

@@ -2,5 +2,7 @@
 
 mod files;
 mod handshake;
+mod scripts;
+mod streams;
 mod support;
 mod turns;
