@@ -31,6 +31,7 @@ async fn story(agent: &'static Agent) {
         .await;
     desk.cancelling_ends_a_turn_that_streams().await;
     desk.a_prompt_during_a_turn_is_not_lost().await;
+    desk.words_can_be_put_into_a_turn().await;
     desk.another_process_goes_on().await;
 }
 
@@ -55,6 +56,8 @@ impl Desk {
                 { "when": { "user": "begin slowly" },
                   "reply": ["Slow words", { "wait": "slow" }, " and the end."] },
                 { "when": { "user": "a second thing" }, "reply": "The second answer." },
+                { "when": { "user": "wait for me" }, "reply": ["Waiting", { "wait": "never" }] },
+                { "when": { "user": "turn left" }, "reply": "Turning left." },
                 { "when": { "result": "" }, "reply": "After the tool." },
             ],
             "otherwise": "Fine.",
@@ -233,6 +236,24 @@ impl Desk {
         self.until_said("The second answer.").await;
         let asked = self.model.nth_saying(1, "a second thing");
         soon("the model is told of the second", asked).await;
+    }
+
+    async fn words_can_be_put_into_a_turn(&mut self) {
+        let steering = json!({
+            "sessionId": self.session, "prompt": [{ "type": "text", "text": "turn left" }],
+        });
+        if !self.agent.steers {
+            let refused = self.client.call("_session/steering", steering).await;
+            assert_eq!(refused.unwrap_err()["code"], -32601);
+            return;
+        }
+        let turn = self.begin("wait for me").await;
+        self.until_said("Waiting").await;
+        let steered = self.client.call("_session/steering", steering).await;
+        assert_eq!(steered.unwrap()["outcome"], "injected");
+        // The reply that ran is given up: its gate is never opened.
+        assert_eq!(self.ends(turn).await, "end_turn");
+        assert!(self.said().contains("Turning left."), "{}", self.said());
     }
 
     async fn another_process_goes_on(mut self) {
