@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::handshake::introduction;
 use crate::support::acp::Client;
-use crate::support::agents::{Agent, Place, SecondPrompt, working};
-use crate::support::{COMMAND, script, shell_call, soon};
+use crate::support::agents::{Agent, COMMAND, Place, SecondPrompt, shell_call, working};
+use crate::support::{script, soon};
 
 macro_rules! stories {
     ($($name:ident)*) => { $(

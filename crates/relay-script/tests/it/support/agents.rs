@@ -3,6 +3,7 @@
 //! `tests/agents` has the packages and, in its README, what was seen of each.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::acp::Client;
-use super::skipped;
 
 /// An agent that can be installed.
 #[derive(Debug)]
@@ -180,8 +180,36 @@ impl Agent {
     }
 }
 
+/// Says so that nobody overlooks it that a test was left out: `scripts/test` repeats it in its summary.
+fn skipped(test: &str, why: &str) {
+    eprintln!("SKIPPED {test}: {why}");
+    if let Some(notes) = std::env::var_os("RELAY_SKIPPED") {
+        let mut notes = std::fs::File::options().append(true).open(notes).unwrap();
+        writeln!(notes, "{test}: {why}").unwrap();
+    }
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents")
+}
+
+/// What the shell is told to do when a tool is called.
+pub(crate) const COMMAND: &str = "echo ran > made.txt && cat made.txt";
+
+/// A piece that calls the agent's shell, whatever that is called.
+pub(crate) fn shell_call() -> Value {
+    let plain = json!({ "command": COMMAND, "description": "make a file" });
+    let waits = json!({ "command": COMMAND, "description": "make a file", "is_background": false });
+    // Only a call that wants out of the sandbox is asked about.
+    let escalated = json!({
+        "cmd": COMMAND, "sandbox_permissions": "require_escalated", "justification": "to test",
+    });
+    json!({ "call": [
+        { "tool": "Bash", "arguments": plain },
+        { "tool": "bash", "arguments": plain },
+        { "tool": "run_shell_command", "arguments": waits },
+        { "tool": "exec_command", "arguments": escalated },
+    ] })
 }
 
 fn write(path: PathBuf, text: &str) {
