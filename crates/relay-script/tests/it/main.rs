@@ -12,6 +12,7 @@ mod handshake;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod scripts;
+mod server;
 mod streams;
 mod support;
 #[cfg(target_os = "linux")]

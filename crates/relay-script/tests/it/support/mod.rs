@@ -4,6 +4,7 @@
 pub(crate) mod acp;
 #[cfg(target_os = "linux")]
 pub(crate) mod agents;
+pub(crate) mod http;
 #[cfg(target_os = "linux")]
 pub(crate) mod processes;
 
