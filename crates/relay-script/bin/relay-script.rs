@@ -1,6 +1,7 @@
 //! Serves a script by hand: `relay-script [FILE] [--port N]`.
 //!
-//! Without a file it plays the scripts in the messages that it gets (`script: …`), and says so otherwise.
+//! Prints its URL, and then every request: its number, the API, the body. Without a file it plays the scripts in the messages that it
+//! gets (`script: …`), and says so otherwise.
 
 use std::process::ExitCode;
 
@@ -24,7 +25,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), String> {
-    let (script, port) = arguments()?;
+    let Some((script, port)) = arguments()? else {
+        println!("{USAGE}");
+        return Ok(());
+    };
     let server = Server::start_at(port, script).await;
     let server = server.map_err(|error| format!("port {port} can't be opened: {error}"))?;
     println!("{}", server.url());
@@ -40,12 +44,16 @@ async fn run() -> Result<(), String> {
     }
 }
 
-fn arguments() -> Result<(Script, u16), String> {
+/// What to play and where; nothing if help is wanted.
+fn arguments() -> Result<Option<(Script, u16)>, String> {
     let (mut script, mut port) = (Script::saying(HINT), 0);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
-            "-h" | "--help" => return Err(USAGE.to_owned()),
+            "-h" | "--help" => return Ok(None),
+            option if option.starts_with("--") && option != "--port" => {
+                return Err(USAGE.to_owned());
+            }
             "--port" => {
                 let number = words.next().and_then(|word| word.parse().ok());
                 port = number.ok_or("--port wants a number")?;
@@ -57,5 +65,5 @@ fn arguments() -> Result<(Script, u16), String> {
             }
         }
     }
-    Ok((script, port))
+    Ok(Some((script, port)))
 }

@@ -7,6 +7,7 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod by_hand;
 #[cfg(target_os = "linux")]
 mod handshake;
 #[path = "../../../relay-server/tests/it/layout.rs"]
