@@ -1,0 +1,56 @@
+//! The ends of agents: the group is killed, and then whatever left the group.
+//!
+//! What an agent started is known by its environment: nobody else has this home directory.
+
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+
+/// How long a killed process may take to end.
+const GRACE: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
+
+/// Kills a process group and waits for the end of its first process.
+pub(crate) fn end_group(leader: u32) {
+    let pid = i32::try_from(leader).ok().and_then(Pid::from_raw).unwrap();
+    let leader = pidfd_open(pid, PidfdFlags::empty());
+    let _ = kill_process_group(pid, Signal::KILL);
+    if let Ok(leader) = leader {
+        let _ = poll(&mut [PollFd::new(&leader, PollFlags::IN)], Some(&GRACE));
+    }
+}
+
+/// Kills every process with this home. Those that are there after that are returned.
+pub(crate) fn end_all_of(home: &Path) -> Vec<i32> {
+    for pid in all_of(home) {
+        let Some(process) = Pid::from_raw(pid) else {
+            continue;
+        };
+        // Through a handle: the number may be another process's by now.
+        if let Ok(handle) = pidfd_open(process, PidfdFlags::empty())
+            && all_of(home).contains(&pid)
+        {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&GRACE));
+        }
+    }
+    all_of(home)
+}
+
+fn all_of(home: &Path) -> Vec<i32> {
+    let mark = format!("HOME={}\0", home.display());
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let marked = pids.filter(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        contains(&environment, mark.as_bytes())
+    });
+    marked.collect()
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
