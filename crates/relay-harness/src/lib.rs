@@ -1,0 +1,6 @@
+//! Local agents: the processes they run in, and how they are spoken to.
+//!
+//! [`child`] starts programs with a cleared environment and leaves none of their processes behind. This crate reads
+//! no environment by itself and prints nothing: what a child may have comes in as a parameter.
+
+pub mod child;
