@@ -59,6 +59,8 @@ pub struct Sizes {
     pub webhooks: usize,
     /// Calls of webhooks in a round.
     pub calls: usize,
+    /// Permission requests that wait.
+    pub waiting_permissions: usize,
     /// Messages in a small database.
     pub stored_small: usize,
     /// Messages in a large one.
@@ -86,6 +88,7 @@ impl Sizes {
             actions: 1_000,
             webhooks: 100,
             calls: 10_000,
+            waiting_permissions: 10_000,
             stored_small: 10_000,
             stored_large: 1_000_000,
             stored_per_agent: 1_000,
@@ -104,6 +107,7 @@ impl Sizes {
             idle_sessions: 2_000,
             idle: Duration::from_secs(1),
             calls: 3_000,
+            waiting_permissions: 2_000,
             stored_large: 100_000,
             ..Self::full()
         }
@@ -157,6 +161,8 @@ parts! {
     Actions = "actions";
     /// Events that go out to webhooks.
     Webhooks = "webhooks";
+    /// From a request for permission to its decision, and many that wait.
+    Permissions = "permissions";
     /// A start after a crash.
     Recovery = "recovery";
     /// Tool calls and lists over MCP.

@@ -100,6 +100,7 @@ fn tiny() -> Sizes {
         actions: 60,
         webhooks: 3,
         calls: 30,
+        waiting_permissions: 30,
         stored_small: 100,
         stored_large: 400,
         stored_per_agent: 50,

@@ -129,10 +129,10 @@ impl<'a> View<'a> {
         files.as_deref().filter(|_| *name == parameter)
     }
 
-    /// Everything that has to be covered. Empty when there is nothing to run.
+    /// Everything that has to be covered, at least one part.
     pub(crate) fn parts(&self) -> Vec<Part> {
         if let Some(command) = self.main_command() {
-            if command.reading.understood() {
+            if command.reading.understood() && !command.reading.segments.is_empty() {
                 return (0..command.reading.segments.len())
                     .map(Part::Segment)
                     .collect();

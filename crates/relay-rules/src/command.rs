@@ -7,9 +7,9 @@ use crate::call::{CommandText, Part};
 use crate::fault::Unreadable;
 use crate::glob::{Glob, Token};
 use crate::pattern::Hit;
-use crate::shell::concern::concern;
+use crate::shell::concern::{concern, subcommand_indexes};
 use crate::shell::programs::base_name;
-use crate::shell::runs::{Run, runs};
+use crate::shell::runs::Run;
 use crate::shell::{Segment, Word, read};
 
 /// A compiled pattern.
@@ -50,7 +50,7 @@ impl CommandPattern {
         }
         let whole = Glob::parse(text)?;
         let form = match whole.literal() {
-            Some(literal) => exact(literal),
+            Some(literal) => exact(literal.to_owned()),
             None => words(text)?,
         };
         Ok(Self { form, whole })
@@ -60,7 +60,7 @@ impl CommandPattern {
     pub(crate) fn program(&self) -> Option<String> {
         match &self.form {
             Form::Exact { plain, .. } => plain.as_ref().map(|words| words[0].clone()),
-            Form::Words { words, .. } => words[0].literal(),
+            Form::Words { words, .. } => words[0].literal().map(str::to_owned),
             Form::Anything => None,
         }
     }
@@ -73,7 +73,7 @@ impl CommandPattern {
             Form::Anything => return None,
         };
         let name = word.literal()?;
-        Some(base_name(&name).to_ascii_lowercase())
+        Some(base_name(name).to_ascii_lowercase())
     }
 
     /// The one command text that it allows, where there is no wildcard.
@@ -155,7 +155,7 @@ fn exact(text: String) -> Form {
         .filter(is_plain)
         .map(|segment| segment.words.iter().map(|word| word.text.clone()).collect());
     let wide = one
-        .filter(|_| runs(&reading).list.first().is_some())
+        .filter(|segment| !segment.words.is_empty())
         .map(|segment| {
             let literal =
                 |word: &Word| Glob::from_tokens(word.text.chars().map(Token::Character).collect());
@@ -266,7 +266,15 @@ fn meets_run(words: &[Glob], run: &Run) -> Hit {
     if !meets_program(pattern, program) {
         return Hit::No;
     }
-    let found = meets_arguments(&words[1..], &run.words[1..]);
+    let known: Vec<&str> = run
+        .words
+        .iter()
+        .map(|word| word.as_deref().unwrap_or("-"))
+        .collect();
+    let mut found = meets_arguments(&words[1..], &run.words[1..]);
+    if let [subcommand] = subcommand_indexes(base_name(program), &known)[..] {
+        found = found.max(meets_arguments(&words[1..], &run.words[subcommand..]));
+    }
     if run.certain {
         found
     } else {
@@ -277,7 +285,7 @@ fn meets_run(words: &[Glob], run: &Run) -> Hit {
 fn meets_program(pattern: &Glob, program: &str) -> bool {
     let name = base_name(program).to_ascii_lowercase();
     match pattern.literal() {
-        Some(literal) => base_name(&literal).to_ascii_lowercase() == name,
+        Some(literal) => base_name(literal).to_ascii_lowercase() == name,
         None => pattern.matches_widely(program) || pattern.matches_widely(&name),
     }
 }
@@ -287,7 +295,7 @@ fn meets_arguments(words: &[Glob], found: &[Option<String>]) -> Hit {
     let mut at = 0;
     let mut hit = Hit::Yes;
     for word in words {
-        if let Some(letters) = word.literal().as_deref().and_then(short_options) {
+        if let Some(letters) = word.literal().and_then(short_options) {
             // The order and the grouping of one-letter options don't matter.
             let given: Vec<&str> = found
                 .iter()

@@ -33,7 +33,7 @@ pub fn decide(call: &Call<'_>, layers: &[&Policy], grants: &[&Rule], files: &dyn
         let verdict = inputs.decide(index, layer);
         used.extend(verdict.used.iter().copied());
         needed.extend(verdict.grants.iter().copied());
-        let before = strictest.as_ref().map(|verdict| rank(verdict));
+        let before = strictest.as_ref().map(rank);
         if before.is_none_or(|before| rank(&verdict) > before) {
             strictest = Some(verdict);
         }
@@ -70,7 +70,7 @@ struct Inputs<'a> {
     granted: Vec<Option<usize>>,
 }
 
-/// For every part the first grant that covers it. With nothing to run, a grant for all of the tool counts.
+/// For every part the first grant that covers it.
 fn granted(view: &View<'_>, parts: &[Part], grants: &[&Rule]) -> Vec<Option<usize>> {
     let covers = |part: &Part| grants.iter().position(|rule| rule.covers_part(view, *part));
     parts.iter().map(covers).collect()
@@ -145,9 +145,6 @@ impl Inputs<'_> {
 
     /// Whether grants and rules of a layer cover every part, each as it can.
     fn allowed(&self, layer_index: usize, layer: &Policy) -> Option<Verdict> {
-        if self.parts.is_empty() {
-            return self.allowed_empty(layer);
-        }
         let mut by_rule: Option<&Rule> = None;
         let mut grants = Vec::new();
         let mut open = Vec::new();
@@ -191,24 +188,6 @@ impl Inputs<'_> {
         verdict.used = used;
         verdict.grants = grants;
         Some(verdict)
-    }
-
-    /// A command in which nothing is run is covered only by rules about the whole tool.
-    fn allowed_empty(&self, layer: &Policy) -> Option<Verdict> {
-        let grant = self
-            .grants
-            .iter()
-            .position(|rule| rule.covers_all(&self.view));
-        let rule = layer.allow().covering(&self.view, Part::Whole);
-        let (source, rule) = match grant {
-            Some(index) => (Source::Grant(index), self.grants[index]),
-            None => (
-                Source::Allow,
-                rule.filter(|rule| rule.covers_all(&self.view))?,
-            ),
-        };
-        let reason = format!("`{}` covers this call.", rule.text());
-        Some(verdict(RuleDecision::Allow, source, Some(rule), reason))
     }
 
     fn ask_by_default(&self) -> Verdict {

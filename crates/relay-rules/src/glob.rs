@@ -21,6 +21,7 @@ pub(crate) enum Token {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob {
     tokens: Vec<Token>,
+    literal: Option<String>,
 }
 
 /// Writes text as a pattern that matches it alone.
@@ -56,11 +57,18 @@ impl Glob {
             }
             tokens.push(token);
         }
-        Ok(Self { tokens })
+        Ok(Self::from_tokens(tokens))
     }
 
     pub(crate) fn from_tokens(tokens: Vec<Token>) -> Self {
-        Self { tokens }
+        let characters = tokens.iter().map(|token| match token {
+            Token::Character(c) => Some(*c),
+            _ => None,
+        });
+        Self {
+            literal: characters.collect(),
+            tokens,
+        }
     }
 
     pub(crate) fn tokens(&self) -> &[Token] {
@@ -68,12 +76,8 @@ impl Glob {
     }
 
     /// The only text that it matches, where there is only one.
-    pub(crate) fn literal(&self) -> Option<String> {
-        let characters = self.tokens.iter().map(|token| match token {
-            Token::Character(c) => Some(*c),
-            _ => None,
-        });
-        characters.collect()
+    pub(crate) fn literal(&self) -> Option<&str> {
+        self.literal.as_deref()
     }
 
     /// Whether it is `*` or `**`.
@@ -91,50 +95,37 @@ impl Glob {
         self.run(text, true)
     }
 
+    /// Goes through the text once with all places of the pattern that it may have come to, so that no text takes long.
     fn run(&self, text: &str, wide: bool) -> bool {
-        let characters: Vec<char> = text.chars().collect();
-        let (mut token, mut at) = (0, 0);
-        // Where to go on when what was tried fails: after the last `*`, then after the last `**`.
-        let mut some: Option<(usize, usize)> = None;
-        let mut deep: Option<(usize, usize)> = None;
-        loop {
-            match self.tokens.get(token) {
-                Some(Token::Deep) => {
-                    deep = Some((token, at));
-                    some = None;
-                    token += 1;
-                    continue;
+        if let Some(literal) = &self.literal {
+            return literal == text;
+        }
+        let mut places = vec![false; self.tokens.len() + 1];
+        let mut next = places.clone();
+        places[0] = true;
+        self.skip_stars(&mut places);
+        for c in text.chars() {
+            next.fill(false);
+            let inside = wide || c != '\n';
+            for (at, token) in self.tokens.iter().enumerate().filter(|(at, _)| places[*at]) {
+                match token {
+                    Token::Character(expected) => next[at + 1] |= *expected == c,
+                    Token::One => next[at + 1] |= inside,
+                    Token::Some => next[at] |= inside,
+                    Token::Deep => next[at] = true,
                 }
-                Some(Token::Some) => {
-                    some = Some((token, at));
-                    token += 1;
-                    continue;
-                }
-                Some(Token::One) if at < characters.len() && (wide || characters[at] != '\n') => {
-                    (token, at) = (token + 1, at + 1);
-                    continue;
-                }
-                Some(Token::Character(c)) if characters.get(at) == Some(c) => {
-                    (token, at) = (token + 1, at + 1);
-                    continue;
-                }
-                None if at == characters.len() => return true,
-                _ => {}
             }
-            let extend = |place: &mut Option<(usize, usize)>, crosses: bool| {
-                let (star, from) = place.as_mut()?;
-                let next = characters.get(*from)?;
-                (crosses || *next != '\n').then(|| {
-                    *from += 1;
-                    (*star + 1, *from)
-                })
-            };
-            match extend(&mut some, wide).or_else(|| {
-                some = None;
-                extend(&mut deep, true)
-            }) {
-                Some(next) => (token, at) = next,
-                None => return false,
+            self.skip_stars(&mut next);
+            std::mem::swap(&mut places, &mut next);
+        }
+        places[self.tokens.len()]
+    }
+
+    /// Stars may stand for nothing.
+    fn skip_stars(&self, places: &mut [bool]) {
+        for (at, token) in self.tokens.iter().enumerate() {
+            if matches!(token, Token::Some | Token::Deep) && places[at] {
+                places[at + 1] = true;
             }
         }
     }

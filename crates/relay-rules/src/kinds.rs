@@ -94,8 +94,27 @@ pub(crate) fn kind_of(tool: &str, parameter: &str) -> Kind {
         Some((main, kind)) if main == parameter => kind,
         _ => {
             let named = NAMES.iter().find(|(name, _)| *name == parameter);
-            named.map_or(Kind::Text, |(_, kind)| *kind)
+            named.map_or_else(|| kind_by_sound(parameter), |(_, kind)| *kind)
         }
+    }
+}
+
+/// What a parameter probably is. The kinds are stricter than text, so a wrong guess asks.
+fn kind_by_sound(parameter: &str) -> Kind {
+    let name = parameter.to_ascii_lowercase();
+    if name.contains("command") || name.contains("cmd") || name.contains("shell") {
+        Kind::Command
+    } else if name.ends_with("profile") {
+        Kind::Text
+    } else if ["path", "file", "filename", "directory", "folder", "dir"]
+        .iter()
+        .any(|end| name.ends_with(end))
+    {
+        Kind::Path
+    } else if name.ends_with("url") || name.ends_with("uri") {
+        Kind::Url
+    } else {
+        Kind::Text
     }
 }
 

@@ -123,7 +123,7 @@ impl Pattern {
     }
 
     fn is_exactly(&self, text: &str) -> bool {
-        self.text.literal().as_deref() == Some(text)
+        self.text.literal() == Some(text)
     }
 
     /// Whether it meets a call's parameter, in any reading of it.
@@ -131,12 +131,11 @@ impl Pattern {
         match kind_of(view.call.tool, name) {
             Kind::Command => match (view.command(name), &self.command) {
                 (Some(command), Some(pattern)) => {
-                    let doubt = command.runs().doubt.is_some() && pattern.meets(command) == Hit::No;
-                    if doubt {
-                        Hit::Maybe
-                    } else {
-                        pattern.meets(command)
-                    }
+                    let doubt = match command.runs().doubt {
+                        Some(_) => Hit::Maybe,
+                        None => Hit::No,
+                    };
+                    pattern.meets(command).max(doubt)
                 }
                 _ => Hit::Maybe,
             },

@@ -136,11 +136,9 @@ impl Rule {
     }
 
     pub(crate) fn covers_all(&self, view: &View<'_>) -> bool {
-        if self.0.tool == view.call.tool && self.0.params.is_empty() {
-            return true;
-        }
-        let parts = view.parts();
-        !parts.is_empty() && parts.iter().all(|part| self.covers_part(view, *part))
+        view.parts()
+            .iter()
+            .all(|part| self.covers_part(view, *part))
     }
 
     /// Whether it allows a part of a call.

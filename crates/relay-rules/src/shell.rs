@@ -4,7 +4,7 @@
 //! not ([`Reading::trouble`]); what it saw of it is still told, for rules that refuse. It is written by hand:
 //! docs/permissions-rules.md says what the parsers at hand cost and got wrong. Nothing here panics or runs anything.
 //!
-//! To teach it a program that runs other programs, add a row to `programs.rs`.
+//! To teach it a program that runs other programs, add a row to `programs/table.rs`.
 
 pub(crate) mod concern;
 mod dollar;

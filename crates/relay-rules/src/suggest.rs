@@ -1,7 +1,7 @@
 //! The rules that `always` would grant: the narrow one first, and nothing that its author would not expect.
 //!
 //! A command of one plain segment becomes its program, for programs with subcommands the subcommand, too; any other
-//! command becomes itself. A path becomes itself. Other calls become all of their parameters.
+//! command becomes itself. A path or a URL becomes itself. Other calls become all of their parameters.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +29,7 @@ pub fn suggestions(call: &Call<'_>, files: &dyn Files) -> Vec<RuleSuggestion> {
             .map_or_else(Vec::new, |command| for_command(&view, name, command)),
         Some((name, Kind::Path)) => for_paths(&view, name, call.params[name].as_str()),
         Some((name, Kind::Patch)) => for_paths(&view, name, view.touched(name).unwrap_or_default()),
+        Some((name, Kind::Url)) => for_url(&view, name),
         _ => for_values(&view),
     };
     let covers =
@@ -178,6 +179,13 @@ fn common_folder(paths: &[String]) -> Option<String> {
         common.truncate(same);
     }
     (common.len() > 2).then(|| common.join("/"))
+}
+
+/// Patterns of URLs need no escapes: `?` begins the query, and one with a star is not understood.
+fn for_url(view: &View<'_>, name: &str) -> Vec<RuleSuggestion> {
+    let url = view.call.params[name].as_str();
+    let offer = |url: &str| offer(view, &[(name, url.to_owned())], format!("`{url}` alone"));
+    url.map(offer).into_iter().collect()
 }
 
 fn for_values(view: &View<'_>) -> Vec<RuleSuggestion> {

@@ -119,7 +119,7 @@ impl UrlPattern {
 fn parse(text: &str, is_pattern: bool) -> Option<Url> {
     let odd =
         |c: char| !c.is_ascii_graphic() || "\\\"<>^`{|}".contains(c) || (c == '*' && !is_pattern);
-    if text.contains(odd) && !(is_pattern && !text.contains(|c: char| odd(c) && c != '*')) {
+    if text.contains(odd) {
         return None;
     }
     let text = text.split('#').next()?;

@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use relay_protocol::ids::{
-    AttachmentId, ConversationId, DeliveryId, InvocationId, MessageId, SessionId, TokenId,
-    WebhookId,
+    AttachmentId, ConversationId, DeliveryId, GrantId, InvocationId, MessageId, PermissionId,
+    RunId, SessionId, TokenId, WebhookId,
 };
 use relay_protocol::limits::{ATTACHMENT_BYTES, REQUEST_BODY_BYTES};
 use relay_protocol::problem::ErrorCode;
@@ -86,7 +86,10 @@ ids_in_paths!(
     AttachmentId,
     ConversationId,
     DeliveryId,
+    GrantId,
     MessageId,
+    PermissionId,
+    RunId,
     SessionId,
     InvocationId,
     TokenId,

@@ -9,6 +9,7 @@ mod growth;
 mod idle;
 mod latency;
 mod mcp;
+mod permissions;
 mod pipelined;
 mod recovery;
 mod search;
@@ -37,6 +38,7 @@ pub(crate) async fn run(bench: &Bench<'_>, part: Part) -> Result<Section> {
         Part::Idle => idle::run(bench).await,
         Part::Actions => actions::run(bench).await,
         Part::Webhooks => webhooks::run(bench).await,
+        Part::Permissions => permissions::run(bench).await,
         Part::Recovery => recovery::run(bench).await,
         Part::Mcp => mcp::run(bench).await,
         Part::Growth => growth::run(bench).await,

@@ -19,6 +19,7 @@ mod links;
 mod modes;
 mod order;
 mod pace;
+mod permissions;
 mod receipts;
 mod reporting;
 mod restart;

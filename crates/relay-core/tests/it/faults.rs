@@ -15,8 +15,12 @@ use relay_core::{Caller, Error, Followed, KeepSince, Result, Subscription, Uploa
 use relay_protocol::api::messages::{ReplyMessage, SendMessage};
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent, UpdateChannel};
 use relay_protocol::delivery::Priority;
-use relay_protocol::ids::{AttachmentId, DeliveryId, MessageId};
+use relay_protocol::ids::{AttachmentId, DeliveryId, GrantId, MessageId, PermissionId};
 use relay_protocol::limits::UNUSED_ATTACHMENT_MS;
+use relay_protocol::permission::{
+    AskPermission, CancelPermission, CreateRun, ExecutionState, FinishPermission,
+    ResolvePermission, StartPermission, args_hash,
+};
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::selector::Selector;
@@ -290,6 +294,12 @@ struct Ids {
     held: DeliveryId,
     /// One that has failed.
     failed: DeliveryId,
+    /// A request of alice's that waits for ana.
+    asked: PermissionId,
+    /// One that was allowed.
+    allowed: PermissionId,
+    /// The grant that came of it.
+    grant: GrantId,
 }
 
 impl Template {
@@ -316,7 +326,11 @@ impl Template {
         let dm = world.send(&alice, "@bob", "psst").await;
         world.send(&world.key, "@bob", "notice").await;
         let [held, failed] = with_a_session(&world, &alice).await;
+        let (asked, allowed, grant) = with_questions(&world, &alice).await;
         let ids = Ids {
+            asked,
+            allowed,
+            grant,
             post: post.message_id,
             dm: dm.message_id,
             upload: stored.attachment_id,
@@ -381,6 +395,32 @@ async fn with_a_session(world: &SqliteWorld, alice: &Caller) -> [DeliveryId; 2] 
 
 /// The number of bob's session.
 const BOBS: u8 = 1;
+
+/// A request that waits, and one that was allowed for good.
+async fn with_questions(
+    world: &SqliteWorld,
+    alice: &Caller,
+) -> (PermissionId, PermissionId, GrantId) {
+    world.person("ana").await;
+    let ask = |command| world.engine.ask_permission(alice, None, bash(command));
+    let allowed = ask("git status").await.unwrap();
+    let asked = ask("rm x").await.unwrap();
+    let body = ResolvePermission::approve_always();
+    let decided = world
+        .engine
+        .resolve_permission(&world.key, allowed.permission_id, body);
+    let grant = decided.await.unwrap().outcome.unwrap().grant_id.unwrap();
+    (asked.permission_id, allowed.permission_id, grant)
+}
+
+fn bash(command: &str) -> AskPermission {
+    let params = serde_json::json!({ "command": command });
+    AskPermission {
+        tool: "bash".to_owned(),
+        params: params.as_object().unwrap().clone(),
+        ..AskPermission::default()
+    }
+}
 
 fn upload(text: &str) -> Upload {
     Upload {
@@ -630,6 +670,28 @@ const CHANGES: &[Change] = changes! {
         at: s.behind.now(),
         idempotency: Some(("key".to_owned(), [1; 32])),
     });
+    "ask": |s| s.world.engine.ask_permission(&s.alice, None, bash("make"));
+    "ask what is granted": |s| s.world.engine.ask_permission(&s.alice, None, bash("git status"));
+    "allow always": |s| s.world.engine.resolve_permission(
+        &s.world.key,
+        s.ids.asked,
+        ResolvePermission::approve_always(),
+    );
+    "deny with guidance": |s| s.world.engine.resolve_permission(&s.world.key, s.ids.asked, ResolvePermission {
+        guidance: Some("use trash".to_owned()),
+        ..ResolvePermission::deny("no")
+    });
+    "withdraw": |s| s.world.engine.cancel_permission(&s.alice, s.ids.asked, CancelPermission::default());
+    "start": |s| s.world.engine.start_permission(&s.alice, s.ids.allowed, StartPermission {
+        args_hash: args_hash("bash", &bash("git status").params),
+        start_id: None,
+    });
+    "never start": |s| s.world.engine.finish_permission(&s.alice, s.ids.allowed, FinishPermission {
+        state: ExecutionState::Cancelled,
+        error: None,
+    });
+    "revoke grant": |s| s.world.engine.revoke_grant(&s.world.key, s.ids.grant);
+    "begin run of rules": |s| s.world.engine.create_run(&s.alice, None, CreateRun::default());
     "upload": |s| s.world.engine.upload(&s.bob, upload("more"));
     "collect garbage": |s| s.world.engine.collect_garbage(&Caller::process_owner());
     "erase": |s| s.world.engine.audit_erase(&s.world.key, vec![s.ids.posted_at], "leaked");

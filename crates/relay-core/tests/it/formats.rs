@@ -9,12 +9,14 @@ use relay_core::{Caller, Engine, Reach};
 use relay_protocol::action::{InvokeAction, RegisterAction};
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::DeliveryMode;
+use relay_protocol::permission::{AskPermission, CreateRun, ResolvePermission};
 use relay_protocol::session::Attach;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::opening::block_on;
+use crate::support::named;
 use crate::survival::assert_sound;
 use crate::writers::{Ack, DATABASE, Keys, Texts, fill, open_in, settle};
 
@@ -76,13 +78,15 @@ fn write_todays() {
     std::fs::write(folder.join("told.json"), told).unwrap();
 }
 
-/// Messages, edits, reactions, attachments, and deliveries that were read; a session; a call of an action.
+/// Messages, edits, reactions, attachments, and deliveries that were read; a session; a call of an action;
+/// permissions.
 async fn live(engine: &Engine) -> Kept {
     let keys = settle(engine).await.unwrap();
     let acks = fill(engine, &keys, Texts::Short, 4).await.unwrap();
     let owner = keys.owner(engine).await.unwrap();
     attach(engine, &owner).await;
     call(engine, &owner, &keys).await;
+    decide(engine, &owner).await;
     Kept { keys, acks }
 }
 
@@ -102,6 +106,28 @@ async fn call(engine: &Engine, owner: &Caller, keys: &Keys) {
     let caller = keys.agent(engine, 2).await.unwrap();
     let input = InvokeAction::default();
     engine.invoke(&caller, "classify", input).await.unwrap();
+}
+
+/// A run, a request that was allowed for good, and one that waits.
+async fn decide(engine: &Engine, owner: &Caller) {
+    let asks = engine.register_agent(owner, named("asks")).await.unwrap();
+    let asks = engine.authenticate(&asks.token).await.unwrap();
+    let run = engine.create_run(&asks, None, CreateRun::default()).await;
+    for command in ["git status", "rm x"] {
+        let params = json!({ "command": command });
+        let ask = AskPermission {
+            tool: "bash".to_owned(),
+            params: params.as_object().unwrap().clone(),
+            run_id: run.as_ref().ok().map(|run| run.run_id),
+            ..AskPermission::default()
+        };
+        let asked = engine.ask_permission(&asks, None, ask).await.unwrap();
+        if command == "git status" {
+            let body = ResolvePermission::approve_always();
+            let decided = engine.resolve_permission(owner, asked.permission_id, body);
+            decided.await.unwrap();
+        }
+    }
 }
 
 async fn attach(engine: &Engine, owner: &Caller) {

@@ -67,6 +67,9 @@ fn line(news: &News) -> String {
         News::ActionRemoved(_) => "action removed".to_owned(),
         News::Invoked(row) => format!("{} invoked", row.name),
         News::InvocationEnded(_) => "invocation ended".to_owned(),
+        News::PermissionAsked(..) => "permission asked".to_owned(),
+        News::PermissionEnded(_) => "permission ended".to_owned(),
+        News::NoticesOver(rows) => format!("{} notices over", rows.len()),
     }
 }
 

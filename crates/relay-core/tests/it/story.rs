@@ -4,6 +4,7 @@
 mod delivering;
 mod keeping;
 mod people;
+mod permissions;
 mod reading;
 mod sending;
 mod sessions;
@@ -85,6 +86,7 @@ async fn story(store: Arc<dyn Store>) {
     tale.a_send_meets_the_session(&cast).await;
     tale.a_runaway_is_held_back(&cast).await;
     tale.deliveries_are_listed(&cast).await;
+    tale.permissions_are_decided(&cast).await;
     tale.a_released_agent_is_gone(&cast).await;
     tale.payloads_are_erased(&cast).await;
     tale.the_oldest_part_is_cut_off(&cast).await;

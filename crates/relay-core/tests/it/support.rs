@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use relay_core::environment::{Clock, Environment, Random};
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::store::{ChainHead, Store};
-use relay_core::{Caller, Engine, PageQuery, Result};
+use relay_core::{Caller, Engine, GrantQuery, PageQuery, PermissionQuery, Result};
+use relay_protocol::agent::AgentType;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Inbox, MessageSent, MessageView, NewAttachment, ReplyMessage, SendMessage, SendTarget,
@@ -169,15 +170,30 @@ impl World {
 
     /// Registers an agent and acts as it.
     pub(crate) async fn agent(&self, name: &str) -> Caller {
-        let registered = self
-            .engine
-            .register_agent(&self.key, named(name))
-            .await
-            .unwrap();
-        let caller = self.engine.authenticate(&registered.token).await.unwrap();
+        self.enter(named(name)).await
+    }
+
+    /// Registers a person and acts as them.
+    pub(crate) async fn person(&self, name: &str) -> Caller {
+        let person = RegisterAgent {
+            agent_type: Some(AgentType::Human),
+            ..named(name)
+        };
+        self.enter(person).await
+    }
+
+    async fn enter(&self, body: RegisterAgent) -> Caller {
+        let name = body.name.clone();
+        let registered = self.engine.register_agent(&self.key, body).await.unwrap();
+        self.comes_in(&name, registered.token).await
+    }
+
+    /// Acts as whoever has this token.
+    pub(crate) async fn comes_in(&self, name: &str, token: String) -> Caller {
+        let caller = self.engine.authenticate(&token).await.unwrap();
         self.know(name, &caller);
         let mut tokens = self.tokens.lock().unwrap();
-        tokens.insert(name.to_owned(), registered.token);
+        tokens.insert(name.to_owned(), token);
         caller
     }
 
@@ -294,6 +310,16 @@ impl World {
         state.insert("policy".to_owned(), json!(engine.policy(key).unwrap()));
         let agents = engine.agents(key, all()).await.unwrap();
         state.insert("agents".to_owned(), json!(agents));
+        let permissions = engine.permissions(key, PermissionQuery::default(), all());
+        let grants = GrantQuery {
+            ended: true,
+            ..GrantQuery::default()
+        };
+        let grants = engine.grants(key, grants, all()).await.unwrap();
+        state.insert(
+            "permissions".to_owned(),
+            json!([permissions.await.unwrap(), grants]),
+        );
         for channel in engine.channels(key, all()).await.unwrap().items {
             let name = channel.name.clone();
             let members = engine.channel_members(key, &name, all()).await.unwrap();

@@ -64,7 +64,7 @@ fn expansion_concern(word: &Word) -> Option<&'static str> {
         Some("a brace expansion")
     } else if expansions.dollar_quote {
         Some("a quote with a dollar")
-    } else if expansions.glob && word.text.starts_with(['*', '?', '[']) {
+    } else if expansions.glob && word.text.starts_with(['*', '?', '[', '-']) {
         Some("a glob that may become an option")
     } else {
         None
@@ -157,7 +157,16 @@ fn is_old_style(program: &str, index: usize, word: &str, row: &Program) -> bool 
 /// Where a program's subcommand may be: one place, or all when its options are not known.
 pub(crate) fn subcommand_indexes(name: &str, words: &[&str]) -> Vec<usize> {
     let values: &[&str] = match name {
-        "git" => &["-C", "-c", "--git-dir", "--work-tree", "--namespace"],
+        "git" => &[
+            "-C",
+            "-c",
+            "--git-dir",
+            "--work-tree",
+            "--namespace",
+            "--attr-source",
+            "--super-prefix",
+            "--config-env",
+        ],
         "docker" | "podman" => &["-H", "--host", "--context", "-c", "-l", "--log-level"],
         "kubectl" | "oc" => &[
             "-n",

@@ -65,6 +65,11 @@ impl Reader<'_> {
         let start = self.at;
         word.expansions.parameter = true;
         self.at += 2;
+        self.depth += 1;
+        if self.depth > COMMAND_DEPTH {
+            self.trouble(start, "commands that are nested too deep");
+            self.stop();
+        }
         let mut inside = Word::default();
         loop {
             match self.peek() {
@@ -95,6 +100,7 @@ impl Reader<'_> {
                 }
             }
         }
+        self.depth -= 1;
         word.expansions.substitution |= inside.expansions.substitution;
         let raw = &self.text[start..self.at];
         let name = raw.trim_start_matches("${").trim_end_matches('}');

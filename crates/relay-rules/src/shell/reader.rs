@@ -202,9 +202,12 @@ impl Reader<'_> {
             Some(b'#') => None,
             _ => Some(self.word()),
         };
-        let raw = target.as_ref().map(|target| &self.text[target.range.clone()]);
-        let is_number = raw.is_none_or(|raw| raw.bytes().all(|byte| byte.is_ascii_digit()));
-        if target.is_none() || (is_number && matches!(self.peek(), Some(b'<' | b'>'))) {
+        let raw = target
+            .as_ref()
+            .map(|target| &self.text[target.range.clone()]);
+        if target.is_none()
+            || (raw.is_some_and(is_number) && matches!(self.peek(), Some(b'<' | b'>')))
+        {
             self.trouble(start, "a redirection to nothing");
         }
         list.current.redirections.push(Redirection {
@@ -220,7 +223,10 @@ impl Reader<'_> {
         let word = self.word();
         let raw = &self.text[word.range.clone()];
         if matches!(self.peek(), Some(b'<' | b'>')) && self.peek_at(1) != Some(b'(') {
-            if raw.bytes().all(|byte| byte.is_ascii_digit()) {
+            if is_number(raw) {
+                if raw.contains('\\') {
+                    self.trouble(word.range.start, "a number over two lines");
+                }
                 return self.redirection(list, word.text, word.range.start);
             }
             if raw.starts_with('{') {
@@ -263,6 +269,12 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether a word is digits, which mean a descriptor when a redirection follows.
+fn is_number(raw: &str) -> bool {
+    let digits = raw.replace("\\\n", "");
+    digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a word may be an assignment to a part of an array, which is read by rules of its own.

@@ -13,6 +13,9 @@ use super::{Reading, Segment, Word};
 /// Words after which nothing more is looked for in the arguments of a wrapper.
 const SUFFIXES: usize = 64;
 
+/// Most programs that are looked at.
+const MOST: usize = 4096;
+
 /// What a command would run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
@@ -76,7 +79,7 @@ impl Runs {
             }
             Some(_) => {}
         }
-        if depth > COMMAND_DEPTH {
+        if depth > COMMAND_DEPTH || self.list.len() > MOST {
             return self.doubt("commands that are nested too deep");
         }
         self.look_inside(&words, certain, depth);
@@ -90,6 +93,9 @@ impl Runs {
             .map(|word| word.as_deref().unwrap_or("$"))
             .collect();
         let name = base_name(known[0]);
+        if name == "command" && matches!(known.get(1), Some(&"-v" | &"-V")) {
+            return;
+        }
         if name == "find" {
             return self.add_found(words, certain, depth);
         }
@@ -108,6 +114,13 @@ impl Runs {
             }
             Some(Nature::ShellText { values, operands }) => {
                 let from = command_after(&known, start, values, operands);
+                let options = &known[..from.min(known.len())];
+                if options
+                    .iter()
+                    .any(|word| word.to_ascii_lowercase().contains("command="))
+                {
+                    self.doubt("an option that runs something");
+                }
                 self.add_joined(&words[from.min(words.len())..], certain, depth);
                 self.add_inline(words, certain, depth);
             }
@@ -152,7 +165,7 @@ impl Runs {
             if index == from {
                 self.add(words[index..].to_vec(), certain, depth + 1);
             } else if !is_option && words[index].is_some() {
-                let words = words[index..].to_vec();
+                let words: Vec<_> = words[index..].iter().take(SUFFIXES).cloned().collect();
                 // Looked into only where it is certain, or all of this would grow with the square.
                 let row = words[0].as_deref().and_then(program);
                 if row.is_some_and(|row| row.nature != Nature::Plain) {
@@ -215,15 +228,18 @@ impl Runs {
         if words[1..].contains(&None) {
             self.doubt("a variable among the arguments of find");
         }
-        for (index, word) in words.iter().enumerate() {
+        let mut index = 1;
+        while let Some(word) = words.get(index) {
+            index += 1;
             if matches!(
                 word.as_deref(),
                 Some("-exec" | "-execdir" | "-ok" | "-okdir")
             ) {
                 let end = |word: &Option<String>| matches!(word.as_deref(), Some(";" | "+"));
-                let rest = &words[index + 1..];
+                let rest = &words[index..];
                 let length = rest.iter().position(end).unwrap_or(rest.len());
                 self.add(rest[..length].to_vec(), certain, depth + 1);
+                index += length;
             }
         }
     }

@@ -40,7 +40,7 @@ fn matching() {
             Ask,
         ),
         (
-            "C8",
+            "chained",
             json!({ "allowlist": ["bash:git **"] }),
             "bash",
             bash("git status && rm -rf /"),
@@ -54,7 +54,7 @@ fn matching() {
             Ask,
         ),
         (
-            "C10",
+            "a second line",
             json!({ "allowlist": ["bash:git **"] }),
             "bash",
             bash("git log\nrm -rf /"),
@@ -245,7 +245,7 @@ fn always_covers_what_was_shown_and_no_more() {
 }
 
 #[test]
-fn d16_a_grant_loses_to_deny_and_to_ask() {
+fn a_grant_loses_to_deny_and_to_ask() {
     let rule = always("git push origin").unwrap();
     for (list, expected) in [("deny", Deny), ("ask", Ask)] {
         let rules = policy(json!({ list: ["bash:git push **"] }));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use relay_protocol::ids::{PermissionId, SessionId};
+use relay_protocol::limits::REASON_BYTES;
 use relay_protocol::permission::{
     AskPermission, ExecutionState, FinishPermission, PermissionRecord, StartPermission, ToolParams,
     args_hash,
@@ -210,7 +211,8 @@ impl Question {
             Ok(_) => self.finish(ExecutionState::Completed, None).await,
             Err(error) => {
                 let error = error.to_string();
-                self.finish(ExecutionState::Failed, Some(&error)).await
+                let error = beginning(&error, REASON_BYTES);
+                self.finish(ExecutionState::Failed, Some(error)).await
             }
         };
         Ok(Ran::Ran {
@@ -218,6 +220,11 @@ impl Question {
             reported: finished.map(drop),
         })
     }
+}
+
+/// The beginning of a text: what a tool says may be more than the server keeps.
+fn beginning(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
 }
 
 /// What the server is told of a tool that panicked.

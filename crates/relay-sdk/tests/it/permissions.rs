@@ -211,15 +211,17 @@ async fn how_a_tool_ended_is_known() {
         question
     };
     let question = approved().await;
-    let ran = question.run(|_| async { Err::<(), _>("exit code 2") });
+    let complaint = format!("exit code 2: {}", "é".repeat(10_000));
+    let ran = question.run(|_| async { Err::<(), _>(complaint.clone()) });
     let Ran::Ran { output, reported } = ran.await.unwrap() else {
         panic!("it did not run");
     };
-    assert_eq!(output.unwrap_err(), "exit code 2");
+    assert_eq!(output.unwrap_err(), complaint);
     reported.unwrap();
     let execution = question.record().execution.unwrap();
     assert_eq!(execution.state, ExecutionState::Failed);
-    assert_eq!(execution.error.as_deref(), Some("exit code 2"));
+    let kept = execution.error.unwrap();
+    assert!(kept.starts_with("exit code 2: é") && complaint.starts_with(&kept));
 
     let question = approved().await;
     let panicking = {

@@ -7,7 +7,9 @@ pub(crate) mod audit;
 pub(crate) mod channels;
 pub(crate) mod deliveries;
 pub(crate) mod events;
+pub(crate) mod grants;
 pub(crate) mod messages;
+pub(crate) mod permissions;
 pub(crate) mod reading;
 pub(crate) mod service;
 pub(crate) mod sessions;
@@ -45,6 +47,8 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(sessions::routes());
     routes.extend(deliveries::routes());
     routes.extend(actions::routes());
+    routes.extend(permissions::routes());
+    routes.extend(grants::routes());
     routes.extend(webhooks::routes());
     routes.extend(events::routes());
     routes.extend(audit::routes());

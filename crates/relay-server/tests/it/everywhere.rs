@@ -13,14 +13,6 @@ use crate::support::{
     Client, Receiver, Socket, World, attach, calls_this_machine, delivered, soon,
 };
 
-/// Names that nothing in a server causes yet.
-const NOT_YET: &[&str] = &[
-    "permission.requested",
-    "permission.resolved",
-    "permission.expired",
-    "permission.cancelled",
-];
-
 /// What a session tells of itself.
 fn reports() -> Vec<Value> {
     let status = |status: &str| json!({ "type": "status.changed", "status": status });
@@ -62,6 +54,7 @@ impl Life {
         self.attend().await;
         self.deliver().await;
         self.act().await;
+        self.decide().await;
         self.keep_house().await;
     }
 
@@ -199,6 +192,35 @@ impl Life {
         assert!(self.bob.post(path, good).await.status >= 400);
         let removed = self.bob.delete("/v1/actions/classify").await;
         assert!(removed.status < 300);
+    }
+
+    /// Permissions with every end.
+    async fn decide(&self) {
+        let (alice, key) = (&self.alice, &self.world.key);
+        let ask = async |command: &str, expires_in: u64| {
+            let body = json!({ "tool": "bash", "params": { "command": command }, "expiresInMs": expires_in });
+            let asked = alice.post("/v1/permissions", body).await.expect(201);
+            let id = asked["permissionId"].as_str().unwrap().to_owned();
+            let path = move |rest: &str| format!("/v1/permissions/{id}{rest}");
+            (asked, path)
+        };
+        let (asked, at) = ask("ls é", 60_000).await;
+        key.post(&at("/seen"), json!({})).await.expect(200);
+        let always = json!({ "approved": true, "always": true, "scope": "agent" });
+        let own = alice.post(&at("/resolve"), always.clone()).await;
+        assert_eq!(own.refused(403), "forbidden");
+        let decided = key.post(&at("/resolve"), always).await.expect(200);
+        let start = json!({ "argsHash": asked["argsHash"] });
+        alice.post(&at("/start"), start).await.expect(200);
+        let end = json!({ "state": "failed", "error": "boom" });
+        alice.post(&at("/finish"), end).await.expect(200);
+        let grant = decided["outcome"]["grantId"].as_str().unwrap();
+        key.delete(&format!("/v1/grants/{grant}")).await.expect(200);
+        let (_, at) = ask("rm x", 60_000).await;
+        alice.post(&at("/cancel"), json!({})).await.expect(200);
+        let (_, at) = ask("rm x", 1).await;
+        let expired = alice.get(&at("?wait=60")).await.expect(200);
+        assert_eq!(expired["state"], "expired");
     }
 
     /// Credentials, policy, erasure, and the end of an agent.
@@ -356,7 +378,7 @@ async fn every_event_is_the_same_everywhere() {
         .copied()
         .filter(|name| !names.contains(name))
         .collect();
-    assert_eq!(missing, NOT_YET);
+    assert_eq!(missing, Vec::<&str>::new());
     let wanted: Seen = listener
         .iter()
         .filter(|(_, event)| !event["type"].as_str().unwrap().starts_with("webhook."))

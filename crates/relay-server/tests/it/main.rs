@@ -19,6 +19,7 @@ mod matrix;
 mod messaging;
 mod odd_input;
 mod outbox;
+mod permissions;
 mod polling;
 mod python;
 mod sessions;

@@ -49,6 +49,10 @@ pub(crate) struct Everything {
     observer_id: Value,
     invocation: Value,
     webhook: Value,
+    asked: Value,
+    allowed: Value,
+    grant: Value,
+    run: Value,
     inbound: Client,
     inbound_id: Value,
 }
@@ -93,6 +97,13 @@ impl Everything {
         let into_general = json!({ "channel": "general" });
         let inbound = world.key.post("/v1/webhooks/inbound", into_general.clone());
         let inbound = inbound.await.expect(201);
+        let ask = |command: &str| json!({ "tool": "bash", "params": { "command": format!("{command} {SECRET}") } });
+        let asked = agent.post("/v1/permissions", ask("rm")).await.expect(201);
+        let allowed = agent.post("/v1/permissions", ask("ls")).await.expect(201);
+        let resolve = permission(&allowed, "/resolve");
+        let always = json!({ "approved": true, "always": true, "scope": "agent" });
+        let granted = world.key.post(&resolve, always).await.expect(200);
+        let run = agent.post("/v1/permissions/runs", json!({})).await;
         let elsewhere = world.elsewhere().await;
         let stranger = elsewhere
             .post("/v1/agents", json!({ "name": "stranger" }))
@@ -115,6 +126,10 @@ impl Everything {
             conversation: talk["message"]["to"]["conversationId"].clone(),
             invocation: called.expect(202)["invocationId"].clone(),
             webhook: webhook["id"].clone(),
+            grant: granted["outcome"]["grantId"].clone(),
+            run: run.expect(201)["runId"].clone(),
+            asked,
+            allowed,
             inbound: world.with(inbound["token"].as_str().unwrap()),
             inbound_id: inbound["id"].clone(),
             foreign,
@@ -240,6 +255,40 @@ impl Everything {
             ("POST", "/v1/invocations/{id}/fail") => {
                 (self.invocation.clone(), json!({ "error": "no" }))
             }
+            ("POST", "/v1/permissions") => (
+                none,
+                json!({ "tool": "bash", "params": { "command": "ls" } }),
+            ),
+            ("POST", "/v1/permissions/evaluate") => (
+                none,
+                json!({ "tool": "bash", "params": { "command": "ls" } }),
+            ),
+            ("POST", "/v1/permissions/runs") => (
+                none,
+                json!({ "permissions": { "allowlist": ["bash:ls *"] } }),
+            ),
+            ("GET" | "DELETE", "/v1/permissions/runs/{id}") => (self.run.clone(), none),
+            ("POST", "/v1/permissions/{id}/start") => (
+                self.allowed["permissionId"].clone(),
+                json!({ "argsHash": self.allowed["argsHash"], "startId": "s" }),
+            ),
+            ("POST", "/v1/permissions/{id}/finish") => (
+                self.allowed["permissionId"].clone(),
+                json!({ "state": "cancelled", "error": "not needed" }),
+            ),
+            ("POST", "/v1/permissions/{id}/resolve") => (
+                self.asked["permissionId"].clone(),
+                json!({ "approved": false, "reason": "no", "stop": true }),
+            ),
+            ("POST", "/v1/permissions/{id}/cancel") => (
+                self.asked["permissionId"].clone(),
+                json!({ "reason": "not needed" }),
+            ),
+            ("POST", "/v1/permissions/{id}/seen") => {
+                (self.asked["permissionId"].clone(), json!({}))
+            }
+            ("GET", "/v1/permissions/{id}") => (self.asked["permissionId"].clone(), none),
+            ("DELETE", "/v1/grants/{id}") => (self.grant.clone(), none),
             ("POST", "/mcp") => (none, json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
             ("POST", "/v1/invocations/{id}/complete") => (self.invocation.clone(), json!({})),
             ("GET", "/v1/invocations/{id}") => (self.invocation.clone(), none),
@@ -251,6 +300,12 @@ impl Everything {
             (method, path) => panic!("{method} {path} has no example"),
         }
     }
+}
+
+/// The path of a permission request.
+fn permission(record: &Value, rest: &str) -> String {
+    let id = record["permissionId"].as_str().unwrap();
+    format!("/v1/permissions/{id}{rest}")
 }
 
 fn token_of(world: &World, made: &Answer) -> Client {
@@ -328,6 +383,13 @@ async fn every_route_works_for_whom_it_is_made() {
                 // The key has no own messages; the delivery has not failed; nothing can be asked of a
                 // session that has no link.
                 ("PATCH", "/v1/messages/{id}", TokenKind::Workspace) => 403,
+                // Nor does an agent decide about what it asked itself, or takes back what it was granted.
+                (
+                    _,
+                    "/v1/permissions/{id}/resolve" | "/v1/permissions/{id}/seen",
+                    TokenKind::Agent,
+                )
+                | ("DELETE", "/v1/grants/{id}", TokenKind::Agent) => 403,
                 ("POST", "/v1/deliveries/{id}/retry", _) => 409,
                 ("POST", "/v1/sessions/{id}/control", _) => 400,
                 (_, "/v1/sessions/{id}/pause" | "/v1/sessions/{id}/resume", _)

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::kit::{Call, Kind, Lab, Session, mail};
 
-fn begin_fork<'l>(
+pub(super) fn begin_fork<'l>(
     lab: &'l Lab,
     who: &str,
     parent: &Session<'l>,

@@ -198,6 +198,18 @@ impl Lab {
         now(self.world().agent(name));
     }
 
+    /// Registers a person.
+    pub(super) fn person(&self, name: &str) {
+        now(self.world().person(name));
+    }
+
+    /// Gives an agent a token, and acts as it from then on.
+    pub(super) fn let_in(&self, name: &str) {
+        let key = self.who("key");
+        let rotated = now(self.engine().rotate_token(&key, name)).unwrap();
+        now(self.world().comes_in(name, rotated.token));
+    }
+
     /// The workspace delivers a message of before to one session.
     pub(super) fn deliver_to(&self, message_id: MessageId, session: SessionId) -> DeliveryId {
         let body = DeliverMessage {

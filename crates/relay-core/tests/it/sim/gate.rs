@@ -20,7 +20,8 @@ use relay_protocol::api::messages::{
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
 use relay_protocol::ids::{
-    AttachmentId, DeliveryId, InvocationId, MessageId, SessionId, WebhookId, WorkspaceId,
+    AttachmentId, DeliveryId, GrantId, InvocationId, MessageId, PermissionId, RunId, SessionId,
+    WebhookId, WorkspaceId,
 };
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
@@ -180,8 +181,22 @@ gate! {
         fn erase(&self, erasure: Erasure) -> u64;
         fn retain(&self, retention: Retention) -> (u64, u64);
         fn collect_garbage(&self, now: i64) -> u64;
+        fn ask_permission(&self, new: NewPermission) -> Arc<PermissionRow>;
+        fn resolve_permission(&self, resolution: Resolution) -> Resolved;
+        fn end_permission(&self, ending: PermissionEnding) -> Arc<PermissionRow>;
+        fn see_permission(&self, viewer: Viewer, id: PermissionId, at: Timestamp) -> Option<Arc<PermissionRow>>;
+        fn execute_permission(&self, step: ExecutionStep) -> Arc<PermissionRow>;
+        fn create_run(&self, new: NewRun) -> RunRow;
+        fn end_run(&self, viewer: Viewer, id: RunId, reason: Option<String>, at: Timestamp) -> RunRow;
+        fn revoke_grant(&self, viewer: Viewer, id: GrantId, at: Timestamp) -> Arc<GrantRow>;
     }
     reads {
+        fn permission(&self, viewer: Viewer, id: PermissionId) -> Arc<PermissionRow>;
+        fn permissions(&self, list: PermissionList) -> Page<Arc<PermissionRow>>;
+        fn pending_permissions(&self, after: PermissionNo, limit: usize) -> Vec<Arc<PermissionRow>>;
+        fn rules_in_force(&self, whose: Whose) -> InForce;
+        fn permission_run(&self, viewer: Viewer, id: RunId) -> RunRow;
+        fn grants(&self, list: GrantList) -> Page<Arc<GrantRow>>;
         fn workspace(&self, id: WorkspaceId) -> Option<Arc<WorkspaceRow>>;
         fn workspace_by_no(&self, no: u32) -> Arc<WorkspaceRow>;
         fn credential(&self, hash: Hash) -> Option<Credential>;
