@@ -24,14 +24,23 @@ pub(crate) fn decider(by: Option<&PermissionDecider>) -> String {
     }
 }
 
+/// Who decided, and through which door; a rule or a grant is both.
+pub(crate) fn decided_by(outcome: &PermissionOutcome) -> String {
+    let by = outcome.by.as_ref();
+    let via = outcome.via.as_deref().map(one_line).unwrap_or_default();
+    let is_rule = by.is_some_and(|by| by.kind == DeciderKind::Policy && by.name.is_none());
+    match via.as_str() {
+        "grant" | "rule" if is_rule => format!("a {via}"),
+        "" => decider(by),
+        via => format!("{} via {via}", decider(by)),
+    }
+}
+
 /// How a request ended, by whom and when: "approved by @ann via cli at 12:41:15: why".
 pub(crate) fn ended(style: &Style, outcome: &PermissionOutcome) -> String {
     let mut text = colored_state(style, outcome.decision);
     if outcome.by.is_some() {
-        text.push_str(&format!(" by {}", decider(outcome.by.as_ref())));
-    }
-    if let Some(via) = &outcome.via {
-        text.push_str(&format!(" via {}", one_line(via)));
+        text.push_str(&format!(" by {}", decided_by(outcome)));
     }
     text.push_str(&format!(" at {}", clock(outcome.at)));
     if outcome.updated_params.is_some() {

@@ -182,6 +182,11 @@ impl Asked<'_> {
         }
     }
 
+    fn decided_by(&self) -> String {
+        let outcome = self.question.record().outcome;
+        outcome.map_or("somebody".to_owned(), |it| words::decided_by(&it))
+    }
+
     /// Ctrl-C: the question is not needed any more.
     async fn withdraw(&self) -> Outcome {
         let reason = Some("whoever asked was stopped");
@@ -201,23 +206,16 @@ impl Asked<'_> {
     async fn settle(&self, decision: Decision, environment: &ChildEnvironment) -> Outcome {
         let id = self.question.id();
         match decision {
-            Decision::Approved {
-                params, by, edited, ..
-            } => {
+            Decision::Approved { params, edited, .. } => {
                 let edited = if edited { ", with another command" } else { "" };
-                self.say(&format!(
-                    "allowed by {}{edited}",
-                    words::decider(by.as_ref())
-                ));
+                self.say(&format!("allowed by {}{edited}", self.decided_by()));
                 self.execute(&params, environment).await
             }
-            Decision::Denied {
-                reason, stop, by, ..
-            } => {
+            Decision::Denied { reason, stop, .. } => {
                 let reason = reason.map(|reason| format!(": {}", one_line(&reason)));
                 let message = format!(
                     "denied by {}{}",
-                    words::decider(by.as_ref()),
+                    self.decided_by(),
                     reason.unwrap_or_default()
                 );
                 let denied = Failure::new(Exit::Denied, "denied", message);
