@@ -52,7 +52,8 @@ fn version() -> String {
 Begin with `relay up`.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
-            6 a delivery or a call failed, 7 not yet, 8 conflict")]
+            6 a delivery or a call failed, 7 not yet, 8 conflict; `relay permission`
+            has some of its own")]
 struct Arguments {
     #[command(flatten)]
     globals: GlobalArguments,
