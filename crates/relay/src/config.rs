@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use relay_outbound::AllowList;
+use relay_protocol::limits::PERMISSION_EXPIRES_MAX_MS;
 use relay_protocol::suggest::nearest;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -30,6 +31,7 @@ const AT_LEAST_ONE: &[&str] = &[
     "server.ping_every_s",
     "limits.requests_at_once",
     "limits.failed_authentications_at_once",
+    "permissions.expires_after_s",
 ];
 
 /// All settings.
@@ -39,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
     pub(crate) limits: LimitSettings,
     pub(crate) outbound: OutboundSettings,
+    pub(crate) permissions: PermissionSettings,
     pub(crate) search: SearchSettings,
     pub(crate) log: LogSettings,
 }
@@ -79,6 +82,13 @@ pub(crate) struct OutboundSettings {
 fn allow_list<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<AllowList, D::Error> {
     let entries = Vec::<String>::deserialize(from)?;
     AllowList::new(&entries).map_err(D::Error::custom)
+}
+
+/// How permission requests are treated.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PermissionSettings {
+    pub(crate) expires_after_s: u64,
 }
 
 /// How searches are prepared.
@@ -215,6 +225,14 @@ impl Layers {
             bail!(
                 "{origin}: server.silence_s has to be more than server.ping_every_s, which is \
                  {ping_every_s}; found {silence_s}"
+            );
+        }
+        let expires_after_s = settings.permissions.expires_after_s;
+        let most_s = PERMISSION_EXPIRES_MAX_MS / 1_000;
+        if expires_after_s > most_s {
+            let origin = &origins["permissions.expires_after_s"];
+            bail!(
+                "{origin}: permissions.expires_after_s has to be {most_s} or less; found {expires_after_s}"
             );
         }
         Ok((settings, origins))

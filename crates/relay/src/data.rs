@@ -82,13 +82,13 @@ impl DataDirectory {
 /// A path as a shell takes it, from wherever it is started.
 pub(crate) fn path_in_shell(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    quoted(&path.display().to_string())
+    word_in_shell(&path.display().to_string())
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(crate) fn word_in_shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match word.chars().all(is_plain) {
+    match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', "'\\''")),
     }
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn paths_survive_the_shell() {
-        assert_eq!(quoted("/data/relay-1"), "/data/relay-1");
-        assert_eq!(quoted("/my data"), "'/my data'");
-        assert_eq!(quoted("/it's"), "'/it'\\''s'");
+        assert_eq!(word_in_shell("/data/relay-1"), "/data/relay-1");
+        assert_eq!(word_in_shell("/my data"), "'/my data'");
+        assert_eq!(word_in_shell("/it's"), "'/it'\\''s'");
     }
 
     #[test]

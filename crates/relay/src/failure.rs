@@ -37,6 +37,16 @@ pub(crate) enum Exit {
     NotYet = 7,
     /// It does not go together with how things stand: a name that is taken, a delivery that has ended.
     Conflict = 8,
+    /// The rules leave a call to a person.
+    Asks = 9,
+    /// A command was started once, and nobody can say how it ended.
+    OutcomeUnknown = 123,
+    /// Nobody decided in time: what `timeout` says.
+    Expired = 124,
+    /// A question was withdrawn, so that nothing was decided.
+    Withdrawn = 125,
+    /// Somebody, or a rule, said no: what shells say of a command that may not be run.
+    Denied = 126,
     /// Somebody stopped it: what shells tell of a program that Ctrl-C ended.
     Interrupted = 130,
 }
@@ -56,6 +66,9 @@ struct Told {
     exit: Exit,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Box<Problem>>,
+    /// A status to end with, where there is nothing to say about it: the result, or a command, has said it.
+    #[serde(skip)]
+    status: Option<u8>,
 }
 
 fn as_number<S: serde::Serializer>(exit: &Exit, to: S) -> Result<S::Ok, S::Error> {
@@ -76,7 +89,15 @@ impl Failure {
             next: None,
             exit,
             problem: None,
+            status: None,
         }))
+    }
+
+    /// Ends with this status and says nothing: what there is to say was said.
+    pub(crate) fn status(status: u8) -> Self {
+        let mut failure = Self::new(Exit::Failed, "status", format!("exit code {status}"));
+        failure.0.status = Some(status);
+        failure
     }
 
     /// The command, or a value in it, is not valid.
@@ -136,6 +157,9 @@ impl Failure {
             exit,
             ..
         } = &*self.0;
+        if let Some(status) = self.0.status {
+            return ExitCode::from(status);
+        }
         let mut lines = match output.is_json() {
             true => serde_json::to_string(&ErrorLine { error: &self.0 }).unwrap_or_default(),
             false => format!("relay: {message}"),
@@ -160,6 +184,7 @@ impl From<Problem> for Failure {
             next,
             exit: exit_for(problem.code),
             problem: Some(Box::new(problem)),
+            status: None,
         }))
     }
 }
@@ -227,6 +252,7 @@ const fn exit_for(code: ErrorCode) -> Exit {
         | Code::UnknownWebhook
         | Code::UnknownPermission
         | Code::UnknownGrant
+        | Code::UnknownRun
         | Code::AgentReleased => Exit::NotFound,
         Code::Unauthorized | Code::Forbidden | Code::NotAMember | Code::ForeignOrigin => {
             Exit::Refused
@@ -237,6 +263,10 @@ const fn exit_for(code: ErrorCode) -> Exit {
         | Code::CapabilityNotSupported
         | Code::UnsupportedOperation
         | Code::IllegalTransition
+        | Code::PermissionResolved
+        | Code::PermissionNotGranted
+        | Code::AlreadyStarted
+        | Code::DeniedByRule
         | Code::AlreadyDelivered => Exit::Conflict,
         Code::InvalidRequest
         | Code::InvalidName
@@ -271,6 +301,8 @@ fn next_step(problem: &Problem) -> Option<String> {
             let outgoing = by("webhook list", "shows those that are called");
             format!("{outgoing}; {}", by("webhook inbound list", "the others"))
         }
+        ErrorCode::UnknownPermission => by("permission list", "shows the latest"),
+        ErrorCode::UnknownGrant => by("grant list", "shows them"),
         ErrorCode::NotAMember => by("channel join CHANNEL --as AGENT", "joins it"),
         _ => without_command(problem)?.to_owned(),
     })

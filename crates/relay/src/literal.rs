@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use relay_protocol::agent::AgentType;
 use relay_protocol::api::workspace::ObserverGrant;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState};
+use relay_protocol::permission::{GrantScope, PermissionState};
 use relay_protocol::selector::Filter;
 use relay_protocol::wire::UnknownLiteral;
 
@@ -15,6 +16,14 @@ pub(crate) fn modes() -> impl TypedValueParser<Value = DeliveryMode> {
 
 pub(crate) fn states() -> impl TypedValueParser<Value = DeliveryState> {
     one_of(DeliveryState::ALL.iter().map(|state| state.as_str()))
+}
+
+pub(crate) fn permission_states() -> impl TypedValueParser<Value = PermissionState> {
+    one_of(PermissionState::ALL.iter().map(|state| state.as_str()))
+}
+
+pub(crate) fn scopes() -> impl TypedValueParser<Value = GrantScope> {
+    one_of(GrantScope::ALL.iter().map(|scope| scope.as_str()))
 }
 
 pub(crate) fn agent_types() -> impl TypedValueParser<Value = AgentType> {

@@ -28,8 +28,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::commands::serve::StartArguments;
 use crate::commands::{
     action, agent, audit, backup, bench, channel, completions, config as config_command, delivery,
-    demo, doctor, inbox, listen, man, mcp, policy, react, reply, restore, search, send, serve,
-    session, token, up, webhook,
+    demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply, restore,
+    search, send, serve, session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -52,7 +52,8 @@ fn version() -> String {
 Begin with `relay up`.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 no server answers, 4 not found, 5 refused,
-            6 a delivery or a call failed, 7 not yet, 8 conflict")]
+            6 a delivery or a call failed, 7 not yet, 8 conflict; `relay permission`
+            has some of its own")]
 struct Arguments {
     #[command(flatten)]
     globals: GlobalArguments,
@@ -106,13 +107,19 @@ enum Command {
     /// List, call, watch actions
     #[command(subcommand)]
     Action(action::ActionCommand),
+    /// List, show, decide about, watch, ask for permissions
+    #[command(subcommand)]
+    Permission(permission::PermissionCommand),
+    /// List and revoke standing permissions
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
     /// Be an MCP server for an agent, over standard input and output
     #[command(after_help = mcp::EXAMPLES)]
     Mcp(mcp::McpArguments),
     /// Have events sent to URLs, let messages in by URLs, receive calls here
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
-    /// Show and change how deliveries are made
+    /// Show and change how deliveries are made, and which tool calls need no question
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
     /// Show the credential in use; make, list, revoke observer tokens
@@ -214,6 +221,12 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         }),
         Command::Action(command) => with_server(globals, Chosen, async |contact| {
             action::run(command, contact, output).await
+        }),
+        Command::Permission(command) => with_server(globals, Chosen, async |contact| {
+            permission::run(command, contact, output).await
+        }),
+        Command::Grant(command) => with_server(globals, Chosen, async |contact| {
+            grant::run(command, contact, output).await
         }),
         Command::Mcp(arguments) => mcp::run(arguments, globals, output),
         Command::Webhook(command) => webhook::run(command, globals, output),

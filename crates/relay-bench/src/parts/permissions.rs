@@ -174,9 +174,8 @@ impl Line {
         for number in 0..count {
             tokio::time::sleep(PACE).await;
             let begun = Instant::now();
-            let asking = self
-                .asker
-                .call("POST", "/v1/permissions", &question(number));
+            let body = question(number);
+            let asking = self.asker.call("POST", "/v1/permissions", &body);
             let seeing = async {
                 let event = self.listener.expect(r#"{"type":"event""#).await?;
                 anyhow::Ok((begun.elapsed(), event))
@@ -233,9 +232,8 @@ impl Line {
     async fn resolve(&mut self, count: usize) -> Result<Vec<Duration>> {
         let mut ids = Vec::new();
         for number in 0..count {
-            let asked = self
-                .asker
-                .call("POST", "/v1/permissions", &question(number));
+            let body = question(number);
+            let asked = self.asker.call("POST", "/v1/permissions", &body);
             ids.push(word(&asked.await?, "permissionId")?);
             self.listener.expect(r#"{"type":"event""#).await?;
         }

@@ -96,7 +96,7 @@ pub(super) async fn watch(
 }
 
 /// Puts events into a queue, one after the other.
-async fn follow<L>(relay: &Relay, listen: L) -> Outcome<mpsc::Receiver<LoggedEvent>>
+pub(super) async fn follow<L>(relay: &Relay, listen: L) -> Outcome<mpsc::Receiver<LoggedEvent>>
 where
     L: Listen<Event = LoggedEvent>,
 {
@@ -113,7 +113,7 @@ where
 }
 
 /// Why no more events come: most likely the credential has ended.
-async fn ended(relay: &Relay) -> Failure {
+pub(super) async fn ended(relay: &Relay) -> Failure {
     match relay.me().await {
         Err(error) => error.into(),
         Ok(_) => Failure::new(

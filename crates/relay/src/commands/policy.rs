@@ -1,8 +1,11 @@
-//! `relay policy`: how deliveries are made in this workspace. Always as the workspace.
+//! `relay policy`: how deliveries are made in this workspace, and which tool calls need no question. Always as the
+//! workspace.
 
 use clap::Subcommand;
+use relay_protocol::permission::Permissions;
 use relay_protocol::policy::{Policy, PolicyPatch};
 use relay_protocol::suggest::nearest;
+use relay_protocol::wire;
 use serde_json::{Map, Value};
 
 use crate::contact::Contact;
@@ -19,7 +22,12 @@ pub(crate) enum PolicyCommand {
     #[command(after_help = "\
 Examples:
   relay policy set window=8 retry.attempts=5
-  relay policy set boundaries=on-idle,next-tool-call messages.redact=mask")]
+  relay policy set boundaries=on-idle,next-tool-call messages.redact=mask
+  relay policy set permissions='{\"allowlist\": [\"bash:git status **\"], \"deny\": [\"bash:rm **\"]}'
+  relay policy set permissions.allowlist='[\"bash:cargo test **\", \"read:/srv/**\"]'
+  relay policy set permissions='{}'              no rules: everything is asked
+
+Rules are JSON. `relay permission test` says what they would decide.")]
     Set {
         /// What to change, as name=value; `relay policy show` has the names
         #[arg(required = true, value_name = "NAME=VALUE")]
@@ -46,10 +54,17 @@ fn text(style: &Style, policy: &Policy) -> String {
     }
     let shown: Vec<(&str, String)> = all
         .iter()
-        .map(|(name, value)| (name.as_str(), plain(value)))
+        .map(|(name, value)| match name.starts_with(RULES) {
+            // As they can be given back: in patterns there may be commas.
+            true => (name.as_str(), value.to_string()),
+            false => (name.as_str(), plain(value)),
+        })
         .collect();
     fields(style, &shown)
 }
+
+/// The part of the policy that is about tool calls, which is JSON also when it is set.
+const RULES: &str = "permissions";
 
 /// Every value by its dotted name.
 fn flatten(before: &str, values: &Map<String, Value>, all: &mut Vec<(String, Value)>) {
@@ -82,6 +97,12 @@ fn patch(policy: &Policy, changes: &[String]) -> Outcome<PolicyPatch> {
                 "expected name=value, found {change:?}"
             )));
         };
+        if name == RULES || name.starts_with("permissions.") {
+            let rules = rules(&whole[RULES], name, text)?;
+            whole[RULES] = rules.clone();
+            patch.insert(RULES.to_owned(), rules);
+            continue;
+        }
         let path = format!("/{}", name.replace('.', "/"));
         let value = match whole.pointer_mut(&path) {
             Some(value) if !value.is_object() && name != "version" => value,
@@ -93,6 +114,32 @@ fn patch(policy: &Policy, changes: &[String]) -> Outcome<PolicyPatch> {
     }
     patch.insert("version".to_owned(), policy.version.into());
     serde_json::from_value(Value::Object(patch)).map_err(broken)
+}
+
+/// The rules with this change: all of them, or one list.
+fn rules(before: &Value, name: &str, text: &str) -> Outcome<Value> {
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        Failure::usage(format!("{name}: expected JSON: {error}"))
+            .next("quote it: permissions.allowlist='[\"bash:git status **\"]'")
+    })?;
+    let changed = match name.split_once('.') {
+        Some((_, list)) => {
+            let mut changed = before.as_object().cloned().unwrap_or_default();
+            changed.insert(list.to_owned(), value);
+            Value::Object(changed)
+        }
+        None => value,
+    };
+    match wire::decode_value::<Permissions>(changed.clone()) {
+        Ok(_) => Ok(changed),
+        Err(error) if error.path.is_empty() => {
+            Err(Failure::usage(format!("permissions: {}", error.message)))
+        }
+        Err(error) => Err(Failure::usage(format!(
+            "permissions.{}: {}",
+            error.path, error.message
+        ))),
+    }
 }
 
 /// A value of the kind that was there.

@@ -12,6 +12,8 @@ use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_outbound::{Limits, Outbound};
 use relay_protocol::ids::WorkspaceId;
+use relay_protocol::limits::PERMISSION_EXPIRES_MS;
+use relay_rules::RealFiles;
 use relay_server::{Config, Rate};
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -120,9 +122,12 @@ async fn serve(
         format!("can't listen on {listen}; choose another address with --listen")
     })?;
     let url = url_of(listener.local_addr()?);
-    let options = SqliteOptions {
-        index_ahead: settings.search.ahead,
-        ..SqliteOptions::new(data.database())
+    let options = OpenOptions {
+        store: SqliteOptions {
+            index_ahead: settings.search.ahead,
+            ..SqliteOptions::new(data.database())
+        },
+        permissions_expire_after: Duration::from_secs(settings.permissions.expires_after_s),
     };
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
     announce(data, &credentials);
@@ -138,18 +143,38 @@ async fn serve(
     }
 }
 
+/// How data is opened.
+pub(crate) struct OpenOptions {
+    store: SqliteOptions,
+    permissions_expire_after: Duration,
+}
+
+impl OpenOptions {
+    /// As when nobody says otherwise.
+    pub(crate) fn usual(data: &DataDirectory) -> Self {
+        Self {
+            store: SqliteOptions::new(data.database()),
+            permissions_expire_after: Duration::from_millis(PERMISSION_EXPIRES_MS),
+        }
+    }
+}
+
 /// Opens the data, and finds the keys to it; what is not there is made. Others find them in the data directory.
 pub(crate) async fn open(
     data: &DataDirectory,
-    options: &SqliteOptions,
+    options: &OpenOptions,
     url: String,
     new_workspace: bool,
 ) -> Result<(Arc<Engine>, Credentials)> {
     data.prepare_database()?;
     let environment = Environment::system();
-    let store = SqliteStore::open(options, environment.random.clone())?;
+    let store = SqliteStore::open(&options.store, environment.random.clone())?;
     let is_new = store.is_empty()?;
-    let engine = Arc::new(Engine::new(Arc::new(store), environment));
+    // Tools run where their agents do, which for a server of one's own is this machine.
+    let engine = Engine::new(Arc::new(store), environment)
+        .with_files(Arc::new(RealFiles))
+        .with_permissions_expiring(options.permissions_expire_after);
+    let engine = Arc::new(engine);
     let found = async {
         let credentials = match Credentials::read(&data.credentials())? {
             Some(known) if !new_workspace => Credentials { url, ..known },

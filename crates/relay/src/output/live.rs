@@ -47,6 +47,19 @@ impl LiveLines {
         self.draw(str::to_owned)
     }
 
+    /// Puts other lines in their place, as many as they like, each whole.
+    pub(super) fn replace(&mut self, lines: Vec<String>) -> String {
+        let erased = self.erase();
+        self.lines = lines;
+        erased + &self.settle()
+    }
+
+    /// How many rows lines take that are shown whole.
+    pub(super) fn rows(&self, lines: &[String]) -> usize {
+        let rows = |line: &String| columns(line).div_ceil(self.width.max(1)).max(1);
+        lines.iter().map(rows).sum()
+    }
+
     /// What has to be written so that nothing is left of them.
     pub(super) fn erase(&mut self) -> String {
         let shown = std::mem::take(&mut self.shown);

@@ -1,6 +1,7 @@
 //! What commands print: words for people, or JSON for programs; colour and moving lines on terminals only.
 
 mod live;
+mod panel;
 mod progress;
 mod style;
 mod table;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::platform;
 pub(crate) use live::LiveLines;
+pub(crate) use panel::Panel;
 pub(crate) use progress::ProgressLine;
 pub(crate) use style::Style;
 pub(crate) use table::{Table, fields};
@@ -130,6 +132,14 @@ impl Output {
             return None;
         }
         LiveLines::new(count, platform::terminal()?)
+    }
+
+    /// A place at the end of the terminal whose lines change, where that is possible.
+    pub(crate) fn panel(&self) -> Option<Panel> {
+        if self.json || !self.is_terminal || !can_change_lines() {
+            return None;
+        }
+        Panel::new(platform::terminal()?)
     }
 
     /// Changes one of them.

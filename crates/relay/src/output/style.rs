@@ -38,6 +38,17 @@ impl Style {
         self.paint(AnsiColor::Red.on_default(), text)
     }
 
+    /// What joins parts of a command.
+    pub(crate) fn joint(&self, text: &str) -> String {
+        self.paint(AnsiColor::Cyan.on_default(), text)
+    }
+
+    /// What somebody has to look at twice.
+    pub(crate) fn danger(&self, text: &str) -> String {
+        let style = AnsiColor::Red.on_default().effects(Effects::BOLD);
+        self.paint(style, text)
+    }
+
     fn paint(&self, style: Ansi, text: &str) -> String {
         match self.colored {
             true => format!("{style}{text}{style:#}"),

@@ -12,16 +12,30 @@ mod windows;
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    DATA_PLACES, FOR_WHOM, HOME, SETTINGS_PLACES, StopSignal, close_to_others, error_terminal,
-    file_limit, free_bytes, mode, nobody_reads, private_directory, private_file, raise_file_limit,
-    sync_directory, terminal,
+    DATA_PLACES, FOR_WHOM, HOME, Keyboard, Passing, SETTINGS_PLACES, StopSignal, close_to_others,
+    error_terminal, file_limit, free_bytes, mode, nobody_reads, private_directory, private_file,
+    raise_file_limit, status_of_signal, sync_directory, terminal,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    DATA_PLACES, FOR_WHOM, HOME, SETTINGS_PLACES, StopSignal, close_to_others, error_terminal,
-    file_limit, free_bytes, mode, nobody_reads, private_directory, private_file, raise_file_limit,
-    sync_directory, terminal,
+    DATA_PLACES, FOR_WHOM, HOME, Keyboard, Passing, SETTINGS_PLACES, StopSignal, close_to_others,
+    error_terminal, file_limit, free_bytes, mode, nobody_reads, private_directory, private_file,
+    raise_file_limit, status_of_signal, sync_directory, terminal,
 };
+
+/// What was pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    windows,
+    allow(dead_code, reason = "there is no keyboard that could say it")
+)]
+pub(crate) enum Key {
+    Letter(char),
+    Enter,
+    Escape,
+    Backspace,
+    Other,
+}
 
 /// How many characters a terminal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

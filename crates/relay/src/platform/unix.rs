@@ -1,15 +1,21 @@
 //! Linux and macOS.
 
+mod keyboard;
+
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use anyhow::{Context as _, Result};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getpgrp, getrlimit, kill_process, setrlimit};
+use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{FileLimit, TerminalSize, end_line};
+pub(crate) use keyboard::Keyboard;
 
 /// Where the data is when nobody says where: a variable, and the folder below it. The first that is set counts.
 pub(crate) const DATA_PLACES: [(&str, &str); 2] =
@@ -154,4 +160,59 @@ impl StopSignal {
             _ = self.terminated.recv() => {}
         }
     }
+}
+
+/// The status that shells make of a program that a signal has ended.
+pub(crate) fn status_of_signal(status: ExitStatus) -> i32 {
+    status.signal().map_or(1, |signal| 128 + signal)
+}
+
+/// Signals that are meant for a program that this one runs.
+pub(crate) struct Passing {
+    interrupted: Signal,
+    terminated: Signal,
+    hung_up: Signal,
+    quit: Signal,
+}
+
+impl Passing {
+    /// From now on they end this process no more.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupted: signal(SignalKind::interrupt())?,
+            terminated: signal(SignalKind::terminate())?,
+            hung_up: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for one and passes it on. What a terminal sends, it sends to both.
+    pub(crate) async fn pass_on(&mut self, to: Option<u32>) {
+        use rustix::process::Signal as S;
+        let (signal, is_typed) = tokio::select! {
+            _ = self.interrupted.recv() => (S::INT, true),
+            _ = self.quit.recv() => (S::QUIT, true),
+            _ = self.terminated.recv() => (S::TERM, false),
+            _ = self.hung_up.recv() => (S::HUP, false),
+        };
+        if is_typed && is_in_front() {
+            return;
+        }
+        let to = to.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(to) = to {
+            // It may have ended by now.
+            let _ = kill_process(to, signal);
+        }
+    }
+}
+
+/// Whether what is typed at a terminal goes to this process and to those that it runs.
+fn is_in_front() -> bool {
+    let here = getpgrp();
+    let streams = [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ];
+    streams.iter().any(|stream| tcgetpgrp(stream) == Ok(here))
 }

@@ -3,13 +3,14 @@
 use std::fs::{DirBuilder, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use anyhow::{Context as _, Result};
 use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-use super::{FileLimit, TerminalSize, end_line};
+use super::{FileLimit, Key, TerminalSize, end_line};
 
 /// Where the data is when nobody says where: a variable, and the folder below it. The first that is set counts.
 pub(crate) const DATA_PLACES: [(&str, &str); 2] =
@@ -106,5 +107,49 @@ impl StopSignal {
             _ = self.closed.recv() => {}
             _ = self.shut_down.recv() => {}
         }
+    }
+}
+
+/// No program ends by a signal.
+pub(crate) fn status_of_signal(_: ExitStatus) -> i32 {
+    1
+}
+
+/// Ctrl-C, which comes to a program that this one runs by itself.
+pub(crate) struct Passing(CtrlC);
+
+impl Passing {
+    /// From now on it ends this process no more.
+    pub(crate) fn listen() -> io::Result<Self> {
+        ctrl_c().map(Self)
+    }
+
+    /// Waits for one.
+    pub(crate) async fn pass_on(&mut self, _: Option<u32>) {
+        let _ = self.0.recv().await;
+    }
+}
+
+/// Only calls that are not safe would give keys one by one.
+pub(crate) struct Keyboard(());
+
+impl Keyboard {
+    /// There is none.
+    pub(crate) const fn open() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn take(&self) {}
+
+    pub(crate) fn give_back(&self) {}
+
+    pub(crate) fn forget(&mut self) {}
+
+    pub(crate) fn has_more(&self) -> bool {
+        false
+    }
+
+    pub(crate) async fn key(&mut self) -> Option<Key> {
+        std::future::pending().await
     }
 }

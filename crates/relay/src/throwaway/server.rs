@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use relay_core::store::sqlite::SqliteOptions;
 use relay_server::{Config, ServeError};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::commands::serve;
+use crate::commands::serve::{self, OpenOptions};
 use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 
@@ -34,7 +33,7 @@ impl ThrowawayServer {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.context("no port of this machine can be listened on")?;
         let url = serve::url_of(listener.local_addr()?);
-        let options = SqliteOptions::new(data.database());
+        let options = OpenOptions::usual(&data);
         let (engine, credentials) = serve::open(&data, &options, url, false).await?;
         let config = Config {
             // Whoever is connected at the end is part of the tour, which is over.

@@ -1,10 +1,13 @@
 //! One line for each event.
 
 use relay_protocol::event::{LoggedEvent, MessageEvent, RelayEvent, SessionReport};
+use relay_protocol::permission::{Grant, PermissionDecider};
 use relay_protocol::session_event::AgentSessionEvent;
 
+use super::call::summary;
 use super::counted;
 use super::message::{author, place};
+use super::permission::{decider, ended, executed, reach};
 use crate::moment::clock;
 use crate::output::{Style, one_line};
 
@@ -142,10 +145,6 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
                 .map(|owner| format!(" of @{}", owner.name));
             format!("{}{}", event.action, owner.unwrap_or_default())
         }
-        E::PermissionRequested(event) => event.permission.permission_id.to_string(),
-        E::PermissionResolved(event)
-        | E::PermissionExpired(event)
-        | E::PermissionCancelled(event) => event.permission_id.to_string(),
         E::WebhookFailed(event) | E::WebhookDisabled(event) => {
             format!("{}{}", event.webhook_id, because(Some(&event.reason)))
         }
@@ -167,8 +166,58 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
             event.to_seq,
             because(Some(&event.reason))
         ),
+        other => about_permissions(other),
+    }
+}
+
+fn about_permissions(event: &RelayEvent) -> String {
+    use RelayEvent as E;
+    match event {
+        E::PermissionRequested(event) => {
+            let asked = &event.permission;
+            let agent = asked.agent_name.as_deref().unwrap_or_default();
+            let (tool, what) = (one_line(&asked.tool), summary(asked));
+            format!("@{agent} {tool}: {what}  {}", asked.permission_id)
+        }
+        E::PermissionResolved(event)
+        | E::PermissionExpired(event)
+        | E::PermissionCancelled(event) => {
+            let how = ended(&Style::new(false), &event.outcome);
+            format!("{how}  {}", event.permission_id)
+        }
+        E::PermissionSeen(event) => {
+            format!("by {}  {}", decider(Some(&event.by)), event.permission_id)
+        }
+        E::PermissionRefused(event) => format!(
+            "{} may not decide{}  {}",
+            decider(Some(&event.by)),
+            because(event.reason.as_deref()),
+            event.permission_id
+        ),
+        E::PermissionStarted(event) | E::PermissionFinished(event) => {
+            format!("{}  {}", executed(&event.execution), event.permission_id)
+        }
+        E::GrantCreated(event) => grant(&event.grant, &event.grant.by),
+        E::GrantRevoked(event) => {
+            let grant_of = &event.grant;
+            grant(
+                grant_of,
+                grant_of.revoked_by.as_ref().unwrap_or(&grant_of.by),
+            )
+        }
         other => report_of(other).map(report).unwrap_or_default(),
     }
+}
+
+fn grant(grant: &Grant, by: &PermissionDecider) -> String {
+    format!(
+        "{} {} for {}, by {}  {}",
+        grant.effect,
+        one_line(&grant.rule),
+        reach(grant),
+        decider(Some(by)),
+        grant.grant_id
+    )
 }
 
 fn message(event: &MessageEvent) -> String {

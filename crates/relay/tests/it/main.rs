@@ -15,6 +15,7 @@ mod hostile;
 mod layout;
 mod mcp_clients;
 mod outcomes;
+mod permission_deaths;
 mod readme;
 mod serve;
 mod support;

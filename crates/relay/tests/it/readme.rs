@@ -56,6 +56,8 @@ struct Reader {
     here: HashMap<String, String>,
     /// What goes on in other terminals.
     others: Vec<(Step, Child, Lines<BufReader<ChildStdout>>)>,
+    /// What asks there, and what it has said so far.
+    asking: Option<(Step, Running, Vec<String>)>,
     /// The action that an agent offers.
     offered: Option<(AgentClient, Handling)>,
 }
@@ -65,11 +67,16 @@ impl Reader {
         let setup = Setup::new();
         let home = setup.file("home");
         std::fs::create_dir(&home).unwrap();
-        let here = HashMap::from([("/home/you".to_owned(), home.display().to_string())]);
+        let project = project().canonicalize().unwrap();
+        let here = HashMap::from([
+            ("/home/you".to_owned(), home.display().to_string()),
+            ("/srv/site".to_owned(), project.display().to_string()),
+        ]);
         Self {
             setup,
             here,
             others: Vec::new(),
+            asking: None,
             offered: None,
         }
     }
@@ -87,7 +94,7 @@ impl Reader {
         let mut shell = Command::new("bash");
         shell
             .args(["-c", &format!("exec {}", self.translated(command))])
-            .current_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .current_dir(project())
             .env_clear()
             .env("PATH", search_path())
             .env("HOME", self.setup.file("home"))
@@ -116,8 +123,8 @@ impl Reader {
             for (there, here) in ids(shown).zip(ids(said)) {
                 self.here.insert(there.to_owned(), here.to_owned());
             }
-            let shown = masked(&self.translated(shown));
-            assert_eq!(masked(said), shown, "{}", step.command);
+            let shown = timeless(&self.translated(shown));
+            assert_eq!(timeless(said), shown, "{}", step.command);
         }
     }
 
@@ -145,6 +152,8 @@ impl Reader {
             .starts_with("cargo run -q -p relay-examples --bin action")
         {
             self.offer_action().await;
+        } else if step.command.starts_with("relay permission run") {
+            self.ask(step).await;
         } else if step.command.starts_with("python3") {
             let said = self.start(step, 1).await;
             assert_eq!(said, ["attached"]);
@@ -152,7 +161,50 @@ impl Reader {
             let done = finish(&mut self.shell(&step.command)).await;
             assert_eq!(done.code, 0, "{}: {done:?}", step.command);
             self.compare(&step, &format!("{}{}", done.out, done.err));
+            if step.command.starts_with("relay permission approve")
+                || step.command.contains(" deny ")
+            {
+                self.look_at_asking().await;
+            }
         }
+    }
+
+    /// Starts something that asks: both streams together, as a terminal shows them. Whoever decides needs its first lines.
+    async fn ask(&mut self, step: Step) {
+        let mut command = self.shell(&format!("{} 2>&1", step.command));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut running = Running { child, lines };
+        let mut said = Vec::new();
+        let waits = step.says[0].starts_with("waiting");
+        while waits && said.len() < 2 {
+            said.push(running.line(&step.command).await.expect("it waits"));
+        }
+        for (shown, said) in step.says.iter().zip(&said) {
+            for (there, here) in ids(shown).zip(ids(said)) {
+                self.here.insert(there.to_owned(), here.to_owned());
+            }
+        }
+        self.asking = Some((step, running, said));
+        if !waits {
+            self.look_at_asking().await;
+        }
+    }
+
+    /// Waits for the end of what asked.
+    async fn look_at_asking(&mut self) {
+        let (step, mut running, mut said) = self.asking.take().expect("somebody asks");
+        while let Some(line) = running.line(&step.command).await {
+            said.push(line);
+        }
+        let status = soon("its end", running.child.wait()).await.unwrap();
+        let is_denied = step
+            .says
+            .iter()
+            .any(|line| line.starts_with("relay: denied"));
+        let expected = if is_denied { 126 } else { 0 };
+        assert_eq!(status.code(), Some(expected), "{said:?}");
+        self.compare(&step, &said.join("\n"));
     }
 
     /// What the example does that is started there.
@@ -191,6 +243,44 @@ impl Reader {
             self.compare(&step, &said.join("\n"));
         }
     }
+}
+
+/// A command in another terminal.
+struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    async fn line(&mut self, of: &str) -> Option<String> {
+        soon(of, self.lines.next_line()).await.unwrap()
+    }
+}
+
+/// Where the README is.
+fn project() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Text without what differs from run to run, also without the time of the day and the numbers of events before it.
+fn timeless(text: &str) -> String {
+    let is_clock = |word: &str| {
+        let parts: Vec<&str> = word.split(':').collect();
+        parts.len() == 3
+            && parts
+                .iter()
+                .all(|part| part.len() == 2 && part.parse::<u8>().is_ok())
+    };
+    let text = masked(text);
+    let words: Vec<&str> = text.split(' ').collect();
+    if !words.iter().any(|word| is_clock(word)) {
+        return text;
+    }
+    let words = words
+        .into_iter()
+        .filter(|word| word.parse::<u64>().is_err());
+    let words = words.map(|word| if is_clock(word) { "CLOCK" } else { word });
+    words.collect::<Vec<_>>().join(" ").trim_start().to_owned()
 }
 
 /// The ids in a text.

@@ -3,6 +3,7 @@
 mod actions;
 mod administration;
 mod agents;
+mod asking;
 mod audit;
 mod backups;
 mod bench;
@@ -16,6 +17,7 @@ mod hints;
 mod listening;
 mod mcp;
 mod messages;
+pub(crate) mod permissions;
 mod sending;
 mod sessions;
 mod shell;

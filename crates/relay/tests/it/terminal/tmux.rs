@@ -123,7 +123,8 @@ impl Terminal {
         said.join("\n")
     }
 
-    async fn until<T>(&self, what: &str, seen: impl Fn(&str) -> Option<T>) -> T {
+    /// Waits until the screen has something to say.
+    pub(super) async fn until<T>(&self, what: &str, seen: impl Fn(&str) -> Option<T>) -> T {
         let mut screen = String::new();
         let looking = async {
             loop {
