@@ -254,6 +254,26 @@ pub struct PermissionOutcome {
     pub stop: Option<bool>,
 }
 
+impl PermissionOutcome {
+    /// It ended like this, then; nothing else is said.
+    #[must_use]
+    pub const fn new(decision: PermissionState, at: Timestamp) -> Self {
+        Self {
+            decision,
+            by: None,
+            via: None,
+            at,
+            reason: None,
+            grant_id: None,
+            rule: None,
+            option_id: None,
+            updated_params: None,
+            guidance_message_id: None,
+            stop: None,
+        }
+    }
+}
+
 /// Who decided about a permission request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -63,7 +63,7 @@ pub(crate) fn notice_to(
         priority: Priority::Urgent,
         deadline: Some(row.expires_at),
         reason: Some(DeliveryReason::Notification),
-        ..message(
+        ..NewMessage::plain(
             workspace_no,
             Author::System(SYSTEM_NAME.into()),
             &hint,
@@ -84,29 +84,7 @@ pub(crate) fn guidance_to(
     NewMessage {
         to: Some(SendTarget::Agent(row.agent_name.clone())),
         metadata: about.as_object().cloned(),
-        ..message(workspace_no, author, text, at)
-    }
-}
-
-fn message(workspace_no: u32, author: Author, text: &str, at: Timestamp) -> NewMessage {
-    NewMessage {
-        workspace_no,
-        at,
-        author,
-        to: None,
-        reply_to: None,
-        text: text.to_owned(),
-        mentions: Vec::new(),
-        attachments: Vec::new(),
-        metadata: None,
-        mode: None,
-        allow_downgrade: false,
-        priority: Priority::Normal,
-        deadline: None,
-        idempotency: None,
-        redacted: false,
-        objection: None,
-        reason: None,
+        ..NewMessage::plain(workspace_no, author, text, at)
     }
 }
 
@@ -119,13 +97,11 @@ pub(crate) fn decided_by_rule(
 ) -> PermissionOutcome {
     let by_grant = matches!(verdict.source, Source::Grant(_));
     PermissionOutcome {
-        decision,
         by: Some(PermissionDecider {
             kind: DeciderKind::Policy,
             name: None,
         }),
         via: Some(if by_grant { "grant" } else { "rule" }.to_owned()),
-        at,
         reason: match decision {
             PermissionState::Denied => {
                 let reason = verdict.deny_reason.as_ref().unwrap_or(&verdict.reason);
@@ -135,10 +111,7 @@ pub(crate) fn decided_by_rule(
         },
         grant_id: grant,
         rule: verdict.rule.clone(),
-        option_id: None,
-        updated_params: None,
-        guidance_message_id: None,
-        stop: None,
+        ..PermissionOutcome::new(decision, at)
     }
 }
 

@@ -250,6 +250,32 @@ pub struct NewMessage {
     pub reason: Option<DeliveryReason>,
 }
 
+impl NewMessage {
+    /// Plain text, for nobody yet.
+    #[must_use]
+    pub fn plain(workspace_no: u32, author: Author, text: &str, at: Timestamp) -> Self {
+        Self {
+            workspace_no,
+            at,
+            author,
+            to: None,
+            reply_to: None,
+            text: text.to_owned(),
+            mentions: Vec::new(),
+            attachments: Vec::new(),
+            metadata: None,
+            mode: None,
+            allow_downgrade: false,
+            priority: Priority::Normal,
+            deadline: None,
+            idempotency: None,
+            redacted: false,
+            objection: None,
+            reason: None,
+        }
+    }
+}
+
 /// Content of a message to send.
 pub enum NewContent {
     /// Uploaded before.

@@ -86,19 +86,7 @@ impl Decision {
 
 /// An outcome of which nothing but the state is known.
 const fn bare(record: &PermissionRecord) -> PermissionOutcome {
-    PermissionOutcome {
-        decision: record.state,
-        by: None,
-        via: None,
-        at: record.created_at,
-        reason: None,
-        grant_id: None,
-        rule: None,
-        option_id: None,
-        updated_params: None,
-        guidance_message_id: None,
-        stop: None,
-    }
+    PermissionOutcome::new(record.state, record.created_at)
 }
 
 /// What came of [`Question::run`](crate::Question::run).

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::action::InvocationState;
 use relay_protocol::api::messages::SendTarget;
-use relay_protocol::delivery::{DeliveryReason, Priority};
+use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::event::{ActionEvent, RelayEvent};
 use relay_protocol::ids::{InvocationId, WorkspaceId};
 use relay_protocol::limits::{ACTION_CALLS_OPEN, ACTION_TIMEOUT_MS};
@@ -315,24 +315,12 @@ impl Tx<'_> {
             return Ok(());
         }
         let about = json!({ "invocationId": row.id(), "action": row.name, "state": row.state });
+        let author = Author::System(SYSTEM_NAME.into());
         let message = NewMessage {
-            workspace_no: workspace.no,
-            at,
-            author: Author::System(SYSTEM_NAME.into()),
             to: Some(SendTarget::Agent(agent.name.clone())),
-            reply_to: None,
-            text: text.to_owned(),
-            mentions: Vec::new(),
-            attachments: Vec::new(),
             metadata: about.as_object().cloned(),
-            mode: None,
-            allow_downgrade: false,
-            priority: Priority::Normal,
-            deadline: None,
-            idempotency: None,
-            redacted: false,
-            objection: None,
             reason: Some(DeliveryReason::ActionResult),
+            ..NewMessage::plain(workspace.no, author, text, at)
         };
         messages::send(self, &message).map(drop)
     }

@@ -17,7 +17,7 @@ use relay_rules::{Call, KnownFiles, Rule};
 use rusqlite::params;
 
 use super::messages;
-use super::permissions::{in_workspace, many, outcome};
+use super::permissions::{in_workspace, many};
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::permissions::answer::{self, Answer, Granting};
@@ -192,7 +192,8 @@ impl Tx<'_> {
             updated_params: answer.updated_params,
             guidance_message_id: guidance.transpose()?,
             stop: answer.stop.then_some(true),
-            ..outcome(state, *at, answer.reason)
+            reason: answer.reason,
+            ..PermissionOutcome::new(state, *at)
         });
         row.response = body.response_id.clone().map(|id| (id, resolution.digest));
         let row = self.ended(&workspace, row, *at)?;
@@ -337,7 +338,10 @@ impl Tx<'_> {
     ) -> Result<Arc<PermissionRow>> {
         let workspace = self.workspace(row.workspace_no)?;
         row.state = state;
-        row.outcome = Some(outcome(state, at, reason));
+        row.outcome = Some(PermissionOutcome {
+            reason,
+            ..PermissionOutcome::new(state, at)
+        });
         self.ended(&workspace, row, at)
     }
 

@@ -7,7 +7,7 @@ use relay_protocol::event::{PermissionExecuted, PermissionRequested, RelayEvent}
 use relay_protocol::ids::{AgentId, PermissionId, RunId, SessionId};
 use relay_protocol::limits::PERMISSIONS_PENDING;
 use relay_protocol::permission::{
-    ExecutionState, PermissionExecution, PermissionOutcome, PermissionState, RuleDecision,
+    ExecutionState, PermissionExecution, PermissionState, RuleDecision,
 };
 use relay_protocol::time::Timestamp;
 use relay_rules::{Call, Verdict};
@@ -475,25 +475,4 @@ pub(super) fn forget_old(tx: &mut Tx<'_>, before: i64) -> Result<u64> {
         gone += tx.execute(sql, [before])? as u64;
     }
     Ok(gone)
-}
-
-/// What ended, as its outcome says.
-pub(super) fn outcome(
-    decision: PermissionState,
-    at: Timestamp,
-    reason: Option<String>,
-) -> PermissionOutcome {
-    PermissionOutcome {
-        decision,
-        by: None,
-        via: None,
-        at,
-        reason,
-        grant_id: None,
-        rule: None,
-        option_id: None,
-        updated_params: None,
-        guidance_message_id: None,
-        stop: None,
-    }
 }
