@@ -60,10 +60,16 @@ enum Purpose {
 /// What a key does.
 enum Deed {
     Nothing,
-    Answer(ResolvePermission),
+    Answer(Box<ResolvePermission>),
     Edit,
     Skip,
     Quit,
+}
+
+impl Deed {
+    fn answer(answer: ResolvePermission) -> Self {
+        Self::Answer(Box::new(answer))
+    }
 }
 
 impl<'a> Prompt<'a> {
@@ -214,7 +220,7 @@ impl<'a> Prompt<'a> {
             Deed::Quit => return Ok(true),
             Deed::Skip => self.skip()?,
             Deed::Edit => self.edit(keyboard).await?,
-            Deed::Answer(answer) => self.answer(answer).await?,
+            Deed::Answer(answer) => self.answer(*answer).await?,
         }
         Ok(false)
     }
@@ -343,7 +349,7 @@ impl Card {
         };
         self.note = None;
         match letter {
-            'a' => Deed::Answer(ResolvePermission {
+            'a' => Deed::answer(ResolvePermission {
                 updated_params: self.edited.clone(),
                 ..ResolvePermission::approve()
             }),
@@ -353,9 +359,9 @@ impl Card {
             'A' if self.record.suggestions.is_empty() => {
                 self.say("no rule can be offered for this call; [a] allows it once")
             }
-            'A' => Deed::Answer(ResolvePermission::approve_always()),
-            'd' => Deed::Answer(ResolvePermission::default()),
-            'D' => Deed::Answer(ResolvePermission {
+            'A' => Deed::answer(ResolvePermission::approve_always()),
+            'd' => Deed::answer(ResolvePermission::default()),
+            'D' => Deed::answer(ResolvePermission {
                 stop: Some(true),
                 ..ResolvePermission::default()
             }),
@@ -400,7 +406,7 @@ impl Card {
     fn entered(&mut self, purpose: Purpose, text: &str) -> Deed {
         match purpose {
             Purpose::Guidance if text.trim().is_empty() => self.say("nothing was written"),
-            Purpose::Guidance => Deed::Answer(ResolvePermission {
+            Purpose::Guidance => Deed::answer(ResolvePermission {
                 guidance: Some(text.to_owned()),
                 ..ResolvePermission::default()
             }),
