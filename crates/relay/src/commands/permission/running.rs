@@ -3,16 +3,20 @@
 //! Standard output is the command's own, so everything that this says goes to standard error. The command gets an
 //! environment that was put together by name: of this workspace it has the token of its own agent and nothing else.
 
+use std::io::Write as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args;
 use relay_harness::child::{ChildEnvironment, TOKEN_VARIABLE, Withheld};
+use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::{
-    AskPermission, ExecutionState, PermissionExecution, PermissionRecord, ToolParams,
+    AskPermission, ExecutionState, PermissionExecution, PermissionRecord, PermissionState,
+    ToolParams,
 };
 use relay_sdk::{AgentClient, Decision, ErrorCode, Question};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::waits;
 use crate::contact::Contact;
@@ -154,6 +158,16 @@ impl RunArguments {
     }
 }
 
+/// How a request stands, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Standing {
+    permission_id: PermissionId,
+    state: PermissionState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution: Option<ExecutionState>,
+}
+
 /// A question, and somebody who wants to know what becomes of it.
 struct Asked<'a> {
     question: Question,
@@ -171,14 +185,14 @@ impl Asked<'_> {
     /// Says to programs how the request stands.
     fn tell(&self, record: &PermissionRecord) {
         if self.output.is_json() {
-            eprintln!(
-                "{}",
-                json!({
-                    "permissionId": record.permission_id,
-                    "state": record.state,
-                    "execution": record.execution.as_ref().map(|execution| execution.state),
-                })
-            );
+            let standing = Standing {
+                permission_id: record.permission_id,
+                state: record.state,
+                execution: record.execution.as_ref().map(|execution| execution.state),
+            };
+            let line = serde_json::to_string(&standing).unwrap_or_default();
+            // Where nobody reads it, nobody misses it.
+            let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
+use relay_sdk::PermissionRecord;
 use serde_json::Value;
 
-use super::permissions::{ada_asks, asked};
-use crate::support::{Desk, Running, finish, masked};
+use super::permissions::{ada_asks, asked, happened};
+use crate::support::{Desk, Running, Setup, finish, masked};
 
 async fn desk_and_watch() -> (Desk, Running) {
     let desk = Desk::new().await;
@@ -205,4 +206,46 @@ async fn a_call_with_an_id_is_asked_and_run_once() {
         said.ends_with("next: say with --as NAME which agent asks\n"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn programs_are_told_how_it_stands_and_how_long_it_waits_is_a_setting() {
+    let mut setup = Setup::new().with("RELAY_PERMISSIONS_EXPIRES_AFTER_S", "60");
+    let server = setup.start().await;
+    let desk = Desk { setup, server };
+    desk.register(&["ada"]).await;
+    let mut watch = desk.start(&["permission", "watch", "--json"]);
+    let mut run = ada_asks(&desk, &["--json", "--", "echo out"]);
+    let asked = happened(&mut watch).await;
+    let record: PermissionRecord = serde_json::from_value(asked["permission"].clone()).unwrap();
+    let waits = record.expires_at.as_millis() - record.created_at.as_millis();
+    assert_eq!(waits, 60_000);
+    let id = record.permission_id.to_string();
+    desk.ok(&["permission", "approve", &id]).await;
+    assert_eq!(run.line().await, "out");
+    let (code, said) = run.end().await;
+    assert_eq!(code, 0);
+    let expected = format!(
+        "{{\"permissionId\":\"{id}\",\"state\":\"pending\"}}\n\
+         {{\"permissionId\":\"{id}\",\"state\":\"approved\",\"execution\":\"started\"}}\n\
+         {{\"permissionId\":\"{id}\",\"state\":\"approved\",\"execution\":\"completed\"}}\n"
+    );
+    assert_eq!(said, expected);
+    for (value, expected) in [
+        (
+            "0",
+            "permissions.expires_after_s has to be a whole number, 1 or greater",
+        ),
+        (
+            "2592001",
+            "permissions.expires_after_s has to be 2592000 or less; found 2592001",
+        ),
+    ] {
+        let mut serve = Setup::new()
+            .with("RELAY_PERMISSIONS_EXPIRES_AFTER_S", value)
+            .serve();
+        let done = finish(&mut serve).await;
+        assert_eq!(done.code, 1);
+        assert!(done.err.contains(expected), "{done:?}");
+    }
 }

@@ -3,6 +3,7 @@
 //! In a terminal each request is shown until somebody decides (`prompt.rs`); elsewhere they are lines (`lines.rs`). A policy
 //! answers before anybody is shown anything.
 
+mod card;
 mod editing;
 mod lines;
 mod news;

@@ -7,26 +7,22 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use relay_protocol::ids::PermissionId;
-use relay_protocol::permission::{
-    PermissionOutcome, PermissionRecord, ResolvePermission, ToolParams,
-};
+use relay_protocol::permission::{PermissionOutcome, PermissionRecord, ResolvePermission};
 use relay_sdk::Error;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::card::{Card, Deed, Purpose};
 use super::news::{Happening, News};
 use super::{Decider, editing};
-use crate::commands::permission::{asker, deciding, reading};
+use crate::commands::permission::{asker, deciding};
 use crate::failure::{Failure, Outcome};
 use crate::hints;
-use crate::output::{Output, Panel, Style, fields, one_line};
+use crate::output::{Output, Panel, one_line};
 use crate::platform::{self, Key, Keyboard, StopSignal};
 use crate::words;
 
 /// How often the countdown moves.
 const TICK: Duration = Duration::from_secs(1);
-
-const KEYS: &str =
-    "[a]llow once  [A]lways  [d]eny  [D]eny and stop  [g]uidance  [e]dit  [s]kip  [q]uit";
 
 /// The prompt and what waits behind it.
 pub(super) struct Prompt<'a> {
@@ -36,34 +32,6 @@ pub(super) struct Prompt<'a> {
     waiting: VecDeque<PermissionRecord>,
     card: Option<Card>,
     skipped: usize,
-}
-
-/// A request that is shown.
-struct Card {
-    record: PermissionRecord,
-    /// Parameters to run with instead.
-    edited: Option<ToolParams>,
-    /// What is being typed, and what for.
-    typing: Option<(Purpose, String)>,
-    /// Something that went wrong.
-    note: Option<String>,
-    /// Whether it is too tall to change in place, and stands above already.
-    stands: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Guidance,
-    Params,
-}
-
-/// What a key does.
-enum Deed {
-    Nothing,
-    Answer(ResolvePermission),
-    Edit,
-    Skip,
-    Quit,
 }
 
 impl<'a> Prompt<'a> {
@@ -124,13 +92,7 @@ impl<'a> Prompt<'a> {
         keyboard.forget();
         // Nothing depends on it but what others are told.
         let _ = self.decider.permissions.seen(record.permission_id).await;
-        self.card = Some(Card {
-            record,
-            edited: None,
-            typing: None,
-            note: None,
-            stands: false,
-        });
+        self.card = Some(Card::new(record));
     }
 
     fn draw(&mut self, url: &str) -> Outcome {
@@ -214,7 +176,7 @@ impl<'a> Prompt<'a> {
             Deed::Quit => return Ok(true),
             Deed::Skip => self.skip()?,
             Deed::Edit => self.edit(keyboard).await?,
-            Deed::Answer(answer) => self.answer(answer).await?,
+            Deed::Answer(answer) => self.answer(*answer).await?,
         }
         Ok(false)
     }
@@ -289,136 +251,6 @@ impl<'a> Prompt<'a> {
         match stopped {
             Some(why) => Err(Failure::interrupted(format!("{why}; {left}"))),
             None => self.output.line(&left),
-        }
-    }
-}
-
-impl Card {
-    /// The call.
-    fn head(&self, style: &Style) -> Vec<String> {
-        let mut shown = self.record.clone();
-        let mut lines = vec![reading::heading(style, &shown)];
-        if let Some(params) = &self.edited {
-            shown.params.clone_from(params);
-            shown.suggestions.clear();
-        }
-        let rows = reading::call_fields(style, &shown);
-        lines.extend(fields(style, &rows).lines().map(str::to_owned));
-        if self.edited.is_some() {
-            lines.push(style.open("changed by you; [a] allows it like this"));
-        }
-        lines
-    }
-
-    /// What can be done about it, and for how long.
-    fn foot(&self, style: &Style, behind: usize) -> Vec<String> {
-        let mut lines = Vec::new();
-        if let Some(note) = &self.note {
-            lines.push(style.bad(&one_line(note)));
-        }
-        if let Some((purpose, text)) = &self.typing {
-            let what = match purpose {
-                Purpose::Guidance => "deny, and do instead",
-                Purpose::Params => "parameters",
-            };
-            lines.push(format!("{}: {}_", style.strong(what), one_line(text)));
-            lines.push(style.faint("Enter takes it, Escape goes back"));
-            return lines;
-        }
-        let behind = match behind {
-            0 => String::new(),
-            count => format!(", {count} more"),
-        };
-        let left = words::countdown(self.record.expires_at);
-        lines.push(format!(
-            "{}  {KEYS}",
-            style.open(&format!("{left}{behind}"))
-        ));
-        lines
-    }
-
-    fn pressed(&mut self, key: Key) -> Deed {
-        let Key::Letter(letter) = key else {
-            return Deed::Nothing;
-        };
-        self.note = None;
-        match letter {
-            'a' => Deed::Answer(ResolvePermission {
-                updated_params: self.edited.clone(),
-                ..ResolvePermission::approve()
-            }),
-            'A' if self.edited.is_some() => {
-                self.say("what you have changed can be allowed once only")
-            }
-            'A' if self.record.suggestions.is_empty() => {
-                self.say("no rule can be offered for this call; [a] allows it once")
-            }
-            'A' => Deed::Answer(ResolvePermission::approve_always()),
-            'd' => Deed::Answer(ResolvePermission::default()),
-            'D' => Deed::Answer(ResolvePermission {
-                stop: Some(true),
-                ..ResolvePermission::default()
-            }),
-            'g' => {
-                self.typing = Some((Purpose::Guidance, String::new()));
-                Deed::Nothing
-            }
-            'e' if self.record.masked == Some(true) => {
-                self.say("it holds secrets that are not shown, so it can't be changed")
-            }
-            'e' => Deed::Edit,
-            's' => Deed::Skip,
-            'q' => Deed::Quit,
-            _ => Deed::Nothing,
-        }
-    }
-
-    fn say(&mut self, note: &str) -> Deed {
-        self.note = Some(note.to_owned());
-        Deed::Nothing
-    }
-
-    /// A key while a line is typed.
-    fn typed(&mut self, key: Key) -> Deed {
-        let Some((purpose, text)) = &mut self.typing else {
-            return Deed::Nothing;
-        };
-        match key {
-            Key::Letter(letter) => text.push(letter),
-            Key::Backspace => drop(text.pop()),
-            Key::Escape => self.typing = None,
-            Key::Enter => {
-                let (purpose, text) = (*purpose, std::mem::take(text));
-                self.typing = None;
-                return self.entered(purpose, &text);
-            }
-            Key::Other => {}
-        }
-        Deed::Nothing
-    }
-
-    fn entered(&mut self, purpose: Purpose, text: &str) -> Deed {
-        match purpose {
-            Purpose::Guidance if text.trim().is_empty() => self.say("nothing was written"),
-            Purpose::Guidance => Deed::Answer(ResolvePermission {
-                guidance: Some(text.to_owned()),
-                ..ResolvePermission::default()
-            }),
-            Purpose::Params => {
-                self.take_edited(editing::read(text));
-                Deed::Nothing
-            }
-        }
-    }
-
-    /// What somebody made of the parameters. What stands above is shown again as it is now.
-    fn take_edited(&mut self, edited: Result<ToolParams, String>) {
-        match edited {
-            Ok(params) => {
-                self.edited = (params != self.record.params).then_some(params);
-                self.stands = false;
-            }
-            Err(why) => self.note = Some(why),
         }
     }
 }
