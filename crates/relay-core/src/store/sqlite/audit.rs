@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::log::{Content, Head, bounds, header, read_cut, read_end, read_head};
 use super::log_read::{LogRow, SELECT_LOG, read_row};
 use super::messages::{delivery_digest, message_digest};
+use super::permissions;
 use super::writer::Tx;
 use crate::error::{Error, Result};
 use crate::store::chain::{Hash, PayloadDigest, Salt, link};
@@ -298,6 +299,9 @@ fn erase_row(tx: &mut Tx<'_>, row: &LogRow) -> Result<bool> {
         params![row.position.key(), digest],
     )?;
     if row.content == Content::Inline as i64 {
+        if let Some(payload) = row.payload.as_ref().filter(|_| tells_of_call(row)) {
+            permissions::forget_call(tx, payload)?;
+        }
         return Ok(true);
     }
     let message = row.message.unwrap_or(row.position);
@@ -316,6 +320,14 @@ fn erase_row(tx: &mut Tx<'_>, row: &LogRow) -> Result<bool> {
     )?;
     tx.tell(News::Edited(message));
     Ok(true)
+}
+
+/// Whether an event holds what a tool would be called with, of which the request has a copy.
+fn tells_of_call(row: &LogRow) -> bool {
+    matches!(
+        &*row.event_type,
+        "permission.requested" | "permission.resolved"
+    )
 }
 
 /// Erases old payloads of bulky kinds, and cuts the oldest part off.

@@ -12,6 +12,7 @@ use relay_protocol::permission::{
 use relay_protocol::time::Timestamp;
 use relay_rules::{Call, Verdict};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde_json::Value;
 
 use super::agents;
 use super::channels::page_of;
@@ -461,6 +462,36 @@ fn is_open(row: &PermissionRow) -> bool {
         (PermissionState::Approved, Some(execution)) => execution.state == ExecutionState::Started,
         _ => false,
     }
+}
+
+/// Forgets what the call of a request is made with, because the event that told of it is erased. One that waits can still
+/// be decided: whoever asked knows the call, and the hash stays.
+pub(super) fn forget_call(tx: &mut Tx<'_>, payload: &str) -> Result<()> {
+    let told: Value = from_json(payload)?;
+    let id = told
+        .get("permissionId")
+        .or_else(|| told.get("permission")?.get("permissionId"));
+    let Some(id) = id.and_then(|id| id.as_str()?.parse::<PermissionId>().ok()) else {
+        return Ok(());
+    };
+    let condition = "p.id = ?1";
+    let Some(mut row) = one(tx.connection, condition, [id.uuid().as_bytes()])? else {
+        return Ok(());
+    };
+    row.body.params.clear();
+    row.body.masked = true;
+    row.body.title = None;
+    row.body.cwd = None;
+    row.body.suggestions.clear();
+    if let Some(outcome) = &mut row.outcome {
+        outcome.updated_params = None;
+        outcome.reason = None;
+    }
+    tx.execute(
+        "UPDATE permissions SET body = ?2 WHERE no = ?1",
+        params![row.no.0, to_json(&row.body)?],
+    )?;
+    tx.update_permission(&row)
 }
 
 /// Removes what can be read no longer; says how many rows went.

@@ -213,6 +213,23 @@ fn no_secret_gets_in_beside_the_parameters() {
 }
 
 #[test]
+fn what_was_erased_from_the_log_is_not_kept_beside_it() {
+    let lab = Lab::with_people();
+    let record = lab.ask("login --pin 1234");
+    let event = lab.last("permission.requested");
+    let notice = lab.last("message.created");
+    let seqs = [&event, &notice].map(|event| event["seq"].as_u64().unwrap());
+    let key = lab.who("key");
+    let erased = lab.engine().audit_erase(&key, seqs.to_vec(), "a secret");
+    assert_eq!(lab.drive(erased).unwrap(), 2);
+    let left = lab.permission(record.permission_id);
+    assert!(!json!([left, lab.log()]).to_string().contains("1234"));
+    // The decision is still about that very call.
+    lab.approve(record.permission_id);
+    lab.start(&record).unwrap();
+}
+
+#[test]
 fn what_can_not_be_asked_is_refused_and_nothing_is_stored() {
     let lab = Lab::with_people();
     let long = "x".repeat(300 * 1024);
