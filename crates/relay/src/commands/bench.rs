@@ -24,8 +24,8 @@ the same rounds. Comparisons with Redis are left out where there is no redis-ser
 /// What `relay bench` can be told.
 #[derive(Args)]
 pub(crate) struct BenchArguments {
-    /// The parts to measure: send, search, pipelined, settled, silent, latency, fanout, broadcast, idle, actions, webhooks, mcp,
-    /// recovery, growth
+    /// The parts to measure: send, search, pipelined, settled, silent, latency, fanout, broadcast, idle, actions, webhooks,
+    /// permissions, mcp, recovery, growth
     /// [default: all]
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
