@@ -145,6 +145,16 @@ pub const GRANTS: usize = 10_000;
 pub const RUNS_OPEN: usize = 1_000;
 /// Most runs above a run.
 pub const RUN_DEPTH: u32 = 16;
+/// Most chats at a time.
+pub const CHATS: usize = 4_096;
+/// Most events of a chat that are kept for those who look again.
+pub const CHAT_LOG_EVENTS: usize = 10_000;
+/// Most bytes of a chat's events that are kept.
+pub const CHAT_LOG_BYTES: usize = 8 * 1024 * 1024;
+/// How long a chat may be held while nobody looks at it, in seconds.
+pub const CHAT_HOLD_MAX_S: u64 = 24 * 60 * 60;
+/// How long a chat's stream is silent at most.
+pub const CHAT_HEARTBEAT_MS: u64 = 15 * 1000;
 /// The most filters that one selector may hold, counting each nested one.
 pub const FILTER_NODES: usize = 64;
 /// Most events of one batch.

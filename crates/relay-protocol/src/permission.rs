@@ -123,6 +123,9 @@ pub struct PermissionResponse {
     /// Ends the turn after a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<bool>,
+    /// What to do instead, after a refusal; it comes as a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<String>,
     /// The hash that the request showed; refused when it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args_hash: Option<String>,
