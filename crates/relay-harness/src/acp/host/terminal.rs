@@ -148,6 +148,8 @@ async fn is_allowed(
     let question = PermissionQuestion {
         agent: shared.agent.id.clone(),
         session_id: session.id.clone(),
+        turn: session.turn(),
+        cwd: command.cwd.clone(),
         tool_call,
         options: options.clone(),
     };
