@@ -8,6 +8,7 @@
 mod beneath;
 #[cfg(not(unix))]
 mod beneath_elsewhere;
+mod calls;
 mod error;
 mod files;
 mod inbound;
@@ -21,6 +22,7 @@ mod shared;
 mod state;
 mod terminal;
 mod turn;
+mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Commands that the agent runs through this side: asked for one by one, with bounded output, gone with the agent.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::inbound::{Answer, Asking, text};
 use super::shared::Shared;
 use super::state::SessionState;
+use super::wanted::Wanted;
 use crate::acp::event::ToolCall;
 use crate::acp::permission::{AgentOption, PermissionQuestion, choose};
 use crate::acp::rpc::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
@@ -21,10 +21,10 @@ use crate::child::{Child, ChildCommand, Exit};
 const MAX_TERMINALS: usize = 32;
 
 /// Bytes of output that are kept when the agent does not say how many.
-const OUTPUT_BYTES: usize = 1024 * 1024;
+pub(super) const OUTPUT_BYTES: usize = 1024 * 1024;
 
 /// Most bytes of output that are kept.
-const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The option that lets a command run.
 const ALLOW: &str = "allow";
@@ -148,6 +148,8 @@ async fn is_allowed(
     let question = PermissionQuestion {
         agent: shared.agent.id.clone(),
         session_id: session.id.clone(),
+        turn: session.turn(),
+        cwd: command.cwd.clone(),
         tool_call,
         options: options.clone(),
     };
@@ -155,83 +157,6 @@ async fn is_allowed(
     let chosen = choose(&answer, &options);
     asking.tell(chosen.clone());
     chosen.as_deref() == Some(ALLOW)
-}
-
-/// A command that the agent wants to run.
-struct Wanted {
-    command: String,
-    args: Vec<String>,
-    cwd: PathBuf,
-    env: Vec<(String, String)>,
-    limit: usize,
-}
-
-impl Wanted {
-    fn read(session: &SessionState, params: &Value) -> Result<Self, RpcError> {
-        let cwd = match params["cwd"].as_str() {
-            Some(cwd) => inside(session, Path::new(cwd))?,
-            None => session.cwd.clone(),
-        };
-        let limit = params["outputByteLimit"].as_u64();
-        let limit = limit.map_or(OUTPUT_BYTES, |limit| {
-            usize::try_from(limit)
-                .unwrap_or(usize::MAX)
-                .min(MAX_OUTPUT_BYTES)
-        });
-        let args = params["args"].as_array().into_iter().flatten();
-        let env = params["env"].as_array().into_iter().flatten();
-        Ok(Self {
-            command: text(params, "command")?,
-            args: args
-                .filter_map(|arg| arg.as_str().map(str::to_owned))
-                .collect(),
-            env: env
-                .filter_map(|entry| {
-                    let name = entry["name"].as_str()?;
-                    Some((name.to_owned(), entry["value"].as_str()?.to_owned()))
-                })
-                .collect(),
-            cwd,
-            limit,
-        })
-    }
-
-    /// The whole command line, for people and rules.
-    fn line(&self) -> String {
-        let parts = std::iter::once(&self.command).chain(&self.args);
-        parts.cloned().collect::<Vec<_>>().join(" ")
-    }
-
-    /// A shell joins the two streams. Some agents send a whole line as the command.
-    fn arguments(&self) -> Vec<String> {
-        let is_line = self.args.is_empty() && self.command.contains(char::is_whitespace);
-        let mut arguments = vec!["-c".to_owned()];
-        if is_line {
-            arguments.push(format!("exec 2>&1\n{}", self.command));
-        } else {
-            arguments.push("exec \"$0\" \"$@\" 2>&1".to_owned());
-            arguments.push(self.command.clone());
-            arguments.extend(self.args.iter().cloned());
-        }
-        arguments
-    }
-}
-
-/// A directory of the session, resolved.
-fn inside(session: &SessionState, path: &Path) -> Result<PathBuf, RpcError> {
-    let refused = |why: &str| RpcError::new(INVALID_PARAMS, format!("{}: {why}", path.display()));
-    let real = path
-        .canonicalize()
-        .map_err(|_| refused("no such directory"))?;
-    let mut folders = std::iter::once(&session.cwd).chain(&session.directories);
-    let known = folders.any(|folder| {
-        let folder = folder.canonicalize();
-        folder.is_ok_and(|folder| real.starts_with(folder))
-    });
-    match known {
-        true => Ok(real),
-        false => Err(refused("it is outside of the directories of the session")),
-    }
 }
 
 impl Terminal {

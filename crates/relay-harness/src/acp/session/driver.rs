@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use super::broker::Registered;
 use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
 use super::reporter::Reporter;
 use super::way::{Way, decide_way};
@@ -63,6 +64,8 @@ pub(super) enum Order {
         delivery: Box<Delivery>,
         result: Result<Steered, HostError>,
     },
+    /// Cancel the turn that runs.
+    Cancel,
     /// End the session.
     Release { reply: oneshot::Sender<()> },
 }
@@ -83,6 +86,8 @@ pub(super) struct Driver {
     attached: Arc<AttachedSession>,
     events: Arc<OnceLock<EventHandler>>,
     orders: mpsc::Sender<Order>,
+    /// While this is there, the relay decides what the agent may do.
+    asks: Option<Registered>,
     reporter: Reporter,
     flush_at: Option<Instant>,
     /// How many prompts are on their way.
@@ -99,14 +104,16 @@ impl Driver {
         attached: Arc<AttachedSession>,
         events: Arc<OnceLock<EventHandler>>,
         orders: mpsc::Sender<Order>,
+        asks: Option<Registered>,
     ) -> Self {
         Self {
-            reporter: Reporter::new(session.id()),
+            reporter: Reporter::new(session.id(), asks.is_some()),
             session,
             facts,
             attached,
             events,
             orders,
+            asks,
             flush_at: None,
             turns: 0,
             held: VecDeque::new(),
@@ -156,6 +163,7 @@ impl Driver {
                 let _ = reply.send(self.give_back(id));
             }
             Order::Steered { delivery, result } => self.steered(*delivery, result).await,
+            Order::Cancel => self.session.cancel(),
             Order::Release { .. } => {}
         }
     }
@@ -294,6 +302,7 @@ impl Driver {
     }
 
     async fn happened(&mut self, event: SessionEvent) {
+        self.follow(&event.event);
         let reports = self.reporter.take(&event, now());
         for report in reports {
             self.report(Some(report));
@@ -314,6 +323,16 @@ impl Driver {
                 self.report(report);
                 self.at_boundary();
             }
+        }
+    }
+
+    /// Tells the broker how calls end that it has allowed.
+    fn follow(&self, event: &Event) {
+        let Some(asks) = &self.asks else { return };
+        match event {
+            Event::ToolCall(call) | Event::ToolCallUpdate(call) => asks.desk.observe(call),
+            event if event.ends_turn() => asks.desk.close(),
+            _ => {}
         }
     }
 

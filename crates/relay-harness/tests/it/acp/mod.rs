@@ -1,11 +1,13 @@
 //! The ACP host against the agent that plays scripts.
 
+mod brokered;
 mod direct;
 mod hostile;
 mod leaks;
-mod permissions;
+pub(crate) mod permissions;
 mod relay;
 mod services;
 mod sessions;
-mod support;
+pub(crate) mod support;
 mod turns;
+pub(crate) mod world;
