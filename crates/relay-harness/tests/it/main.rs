@@ -10,4 +10,5 @@ mod acp;
 mod child;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
+mod llm;
 mod processes;
