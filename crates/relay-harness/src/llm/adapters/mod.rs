@@ -23,21 +23,12 @@ use super::sse::SseEvent;
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// How questions are asked, beside what they ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyOptions {
     /// Most tokens of an answer; absent: as the provider likes, which not every provider lets be.
     pub max_output_tokens: Option<u32>,
     /// Whether OpenAI's Responses are asked for thoughts in a form that can be given back. Models that don't think refuse that.
     pub encrypted_reasoning: bool,
-}
-
-impl Default for BodyOptions {
-    fn default() -> Self {
-        Self {
-            max_output_tokens: None,
-            encrypted_reasoning: false,
-        }
-    }
 }
 
 /// Reads the events of one answer.

@@ -50,11 +50,9 @@ impl Decoder for ResponsesDecoder {
             "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => {
                 say(&value["delta"], ProviderEvent::Reasoning, out);
             }
-            "response.reasoning_summary_part.added" => {
-                // The parts of a summary are paragraphs.
-                if value["summary_index"].as_u64().unwrap_or(0) > 0 {
-                    out.push(ProviderEvent::Reasoning("\n\n".to_owned()));
-                }
+            // The parts of a summary are paragraphs.
+            "response.reasoning_summary_part.added" if value["summary_index"] != 0 => {
+                out.push(ProviderEvent::Reasoning("\n\n".to_owned()));
             }
             "response.output_item.added" => self.added(&value, out)?,
             "response.function_call_arguments.delta" => {
