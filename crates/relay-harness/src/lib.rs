@@ -5,3 +5,4 @@
 
 pub mod acp;
 pub mod child;
+pub mod llm;

@@ -14,6 +14,7 @@ mod call;
 mod error;
 mod line;
 mod resolve;
+mod stream;
 mod target;
 mod tls;
 
@@ -23,4 +24,5 @@ pub use call::{Answer, Limits, Outbound, Request};
 pub use error::Error;
 pub use line::Line;
 pub use resolve::{Resolve, Resolving, SystemResolver};
+pub use stream::Streaming;
 pub use target::{Host, InvalidUrl, Target};

@@ -10,5 +10,6 @@ mod acp;
 mod child;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
+mod llm;
 mod processes;
 mod real;

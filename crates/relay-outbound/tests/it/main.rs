@@ -11,4 +11,5 @@ mod hostile;
 mod layout;
 mod lines;
 mod names;
+mod streams;
 mod support;

@@ -8,7 +8,7 @@ fn walk(folder: &Path, files: &mut BTreeSet<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             walk(&path, files);
-        } else {
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
             files.insert(path);
         }
     }
