@@ -147,6 +147,8 @@ pub const RUNS_OPEN: usize = 1_000;
 pub const RUN_DEPTH: u32 = 16;
 /// Most chats at a time.
 pub const CHATS: usize = 4_096;
+/// Most bytes of a request about chats: a conversation with its pictures.
+pub const CHAT_BODY_BYTES: usize = 32 * 1024 * 1024;
 /// Most events of a chat that are kept for those who look again.
 pub const CHAT_LOG_EVENTS: usize = 10_000;
 /// Most bytes of a chat's events that are kept.

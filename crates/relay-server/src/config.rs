@@ -5,6 +5,7 @@ use std::time::Duration;
 use relay_outbound::Outbound;
 use relay_protocol::limits::{HELLO_TIMEOUT_MS, SILENCE_MS};
 
+use crate::chat::Chat;
 use crate::mcp::Mcp;
 
 /// How a server behaves. [`Config::default`] is what `relay serve` runs with.
@@ -45,6 +46,8 @@ pub struct Config {
     pub outbound: Outbound,
     /// Who serves `/mcp`. Default: nobody.
     pub mcp: Mcp,
+    /// Who answers in chats. Default: nobody.
+    pub chat: Chat,
 }
 
 impl Default for Config {
@@ -72,6 +75,7 @@ impl Default for Config {
             collect_garbage_every: Duration::from_secs(3_600),
             outbound: Outbound::default(),
             mcp: Mcp::default(),
+            chat: Chat::default(),
         }
     }
 }

@@ -10,8 +10,10 @@
 
 mod access;
 mod call;
+mod chat;
 mod config;
 mod guard;
+mod guarded;
 mod limiter;
 mod local;
 mod mcp;
@@ -29,6 +31,7 @@ mod webhook;
 mod written;
 
 pub use axum::body::Body;
+pub use chat::{Chat, ChatCall, ChatPlace, ChatService, ChatVisitor};
 pub use config::{Config, Rate};
 pub use local::{Doors, LocalDoor, LocalListener, local};
 pub use mcp::{Mcp, McpAnswer, McpService, McpVisit};

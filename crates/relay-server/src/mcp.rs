@@ -2,25 +2,21 @@
 //! made sure that an agent asks, that the request has a bearable size, and that a stream ends when its credential does.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::REQUEST_BODY_BYTES;
 use relay_protocol::problem::{ErrorCode, Problem};
 use schemars::SchemaGenerator;
 use serde_json::json;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::access::{Access, Agent, App, Kind as _, bearer};
 use crate::call::read_body;
-use crate::metrics::Open;
+use crate::guarded::Guarded;
 use crate::refusal::Refusal;
 use crate::routes::through::through;
 use crate::table::{Described, Route, peer};
@@ -106,6 +102,7 @@ fn describe_message(_: &mut SchemaGenerator) -> Described {
             StatusCode::OK,
             json!({ "application/json": any, "text/event-stream": text }),
         ),
+        refusal: None,
     }
 }
 
@@ -116,6 +113,7 @@ fn describe_stream(_: &mut SchemaGenerator) -> Described {
         query: None,
         body: None,
         answer: (StatusCode::OK, json!({ "text/event-stream": text })),
+        refusal: None,
     }
 }
 
@@ -125,6 +123,7 @@ fn describe_end(_: &mut SchemaGenerator) -> Described {
         query: None,
         body: None,
         answer: (StatusCode::ACCEPTED, serde_json::Value::Null),
+        refusal: None,
     }
 }
 
@@ -153,58 +152,4 @@ async fn visit(app: &App, request: Request<Body>) -> Result<Response<Body>, Refu
     };
     let response = service.answer(visit).await?;
     Ok(response.map(|body| Body::new(Guarded::new(by, body))))
-}
-
-/// A body that ends when the credential does that it was asked for with.
-struct Guarded {
-    body: Body,
-    ended: BoxFuture<'static, ()>,
-    /// Keeps the server from ending before the stream has.
-    _task: TaskTrackerToken,
-    _open: Open,
-}
-
-impl Guarded {
-    fn new(by: Access<Agent>, body: Body) -> Self {
-        let (task, open) = (by.app().tasks().token(), by.app().metrics().stream());
-        let ended = async move {
-            let every = by.app().config().recheck_every;
-            loop {
-                tokio::time::sleep(every).await;
-                if !by.is_still_valid().await {
-                    return;
-                }
-            }
-        };
-        Self {
-            body,
-            ended: Box::pin(ended),
-            _task: task,
-            _open: open,
-        }
-    }
-}
-
-impl HttpBody for Guarded {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_pending() && self.ended.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -56,7 +56,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         "summary": route.summary,
         "tags": [tag(route.path)],
         "parameters": parameters(route, &described.path, described.query.as_ref()),
-        "responses": responses(described.answer, generator),
+        "responses": responses(described.answer, described.refusal, generator),
     });
     if route.kinds.is_empty() {
         operation["security"] = json!([]);
@@ -113,19 +113,24 @@ fn parameters(route: &Route, path: &[Value], query: Option<&Value>) -> Value {
     parameters.into()
 }
 
-fn responses(answer: (StatusCode, Value), generator: &mut SchemaGenerator) -> Value {
-    let (status, content) = answer;
+fn responses(
+    (status, content): (StatusCode, Value),
+    refusal: Option<Value>,
+    generator: &mut SchemaGenerator,
+) -> Value {
     let reason = status.canonical_reason().unwrap_or("Done");
     let mut done = json!({ "description": reason });
     if !content.is_null() {
         done["content"] = content;
     }
     let problem = generator.subschema_for::<Problem>();
+    let mut refused = refusal.unwrap_or_else(|| json!({}));
+    refused[PROBLEM_JSON] = json!({ "schema": problem });
     json!({
         status.as_str(): done,
         "default": {
             "description": "It was not done, and why.",
-            "content": { PROBLEM_JSON: { "schema": problem } },
+            "content": refused,
         },
     })
 }

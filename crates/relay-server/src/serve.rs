@@ -194,7 +194,7 @@ impl Server {
     async fn drain(&self, patience: Duration) {
         let app = &self.app;
         app.stopping().cancel();
-        app.config().mcp.stop().await;
+        tokio::join!(app.config().mcp.stop(), app.config().chat.stop());
         app.tasks().close();
         if tokio::time::timeout(patience, app.tasks().wait())
             .await

@@ -54,6 +54,8 @@ pub(crate) struct Described {
     pub(crate) body: Option<Value>,
     /// The answer's status and content.
     pub(crate) answer: (StatusCode, Value),
+    /// The content of refusals, where a contract of others wants it otherwise; those that are given before come as all others.
+    pub(crate) refusal: Option<Value>,
 }
 
 /// Which route answered, for those who count.
@@ -146,6 +148,7 @@ fn describe<P: PathParts, Q: Query, B: RequestBody, R: Answer>(
         query: Q::describe(generator),
         body: B::describe(generator),
         answer: R::describe(generator),
+        refusal: None,
     }
 }
 
@@ -185,7 +188,8 @@ pub(crate) fn peer(parts: &Parts) -> IpAddr {
         .map_or(unknown, |peer| peer.0)
 }
 
-async fn path_parts(parts: &mut Parts) -> Result<Vec<(String, String)>, Refusal> {
+/// The varying parts of the path, in order.
+pub(crate) async fn path_parts(parts: &mut Parts) -> Result<Vec<(String, String)>, Refusal> {
     let found = parts.extract::<RawPathParams>().await;
     let found = found.map_err(|_| Refusal::invalid("path", "UTF-8", parts.uri.path()))?;
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

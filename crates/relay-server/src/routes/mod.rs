@@ -30,6 +30,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::access::App;
+use crate::chat;
 use crate::mcp;
 use crate::openapi;
 use crate::refusal::Refusal;
@@ -53,6 +54,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(events::routes());
     routes.extend(audit::routes());
     routes.push(socket::route());
+    routes.extend(chat::routes());
     routes.extend(mcp::routes());
     routes.extend(service::routes());
     routes

@@ -57,6 +57,7 @@ fn described(answer: Value) -> Described {
         query: None,
         body: None,
         answer: (StatusCode::OK, answer),
+        refusal: None,
     }
 }
 

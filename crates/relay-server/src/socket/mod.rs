@@ -64,6 +64,7 @@ fn describe(_: &mut SchemaGenerator) -> Described {
         query: None,
         body: None,
         answer: (StatusCode::SWITCHING_PROTOCOLS, Value::Null),
+        refusal: None,
     }
 }
 

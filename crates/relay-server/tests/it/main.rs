@@ -8,6 +8,7 @@
 
 mod actions;
 mod attachments;
+mod chat;
 mod description;
 mod doors;
 mod events;

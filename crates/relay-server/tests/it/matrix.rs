@@ -4,7 +4,8 @@ use axum::http::Response;
 use futures_util::future::BoxFuture;
 use relay_protocol::event::TokenKind;
 use relay_server::{
-    Body, Config, Mcp, McpAnswer, McpService, McpVisit, Rate, RouteInfo, route_list,
+    Body, Chat, ChatCall, ChatPlace, ChatService, Config, Mcp, McpAnswer, McpService, McpVisit,
+    Rate, RouteInfo, route_list,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +29,27 @@ impl McpService for Echo {
             .header("content-type", media_type);
         let body = Body::from(visit.request.into_body());
         Box::pin(async move { Ok(response.body(body).unwrap()) })
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Says what was asked of it about chats.
+impl ChatService for Echo {
+    fn answer(&self, call: ChatCall) -> BoxFuture<'static, Response<Body>> {
+        let (status, media_type, body) = match call {
+            ChatCall::Models => (200, "application/json", "{}".into()),
+            ChatCall::Begin { body, .. } => (200, "text/event-stream", body),
+            ChatCall::Look { .. } => (200, "text/event-stream", ": nothing".into()),
+            ChatCall::Cancel { .. } => (204, "none", "".into()),
+            ChatCall::Resolve { .. } => (200, "application/json", "{}".into()),
+        };
+        let response = Response::builder()
+            .status(status)
+            .header("content-type", media_type);
+        Box::pin(async move { response.body(Body::from(body)).unwrap() })
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
@@ -66,6 +88,7 @@ impl Everything {
         let config = Config {
             failed_authentications: many,
             mcp: Mcp::by(Echo),
+            chat: Chat::by(Echo, ChatPlace::default()),
             ..calls_this_machine()
         };
         let world = World::start_with(config).await;
@@ -160,6 +183,8 @@ impl Everything {
         let path = route
             .path
             .replace("{id}", id)
+            .replace("{sessionId}", "01963a5c-7890-7abc-8ef0-123456789abc")
+            .replace("{relayId}", "01963a5c-7893-7abc-8ef0-123456789abc")
             .replace("{name}", name)
             .replace("{emoji}", ":x:");
         let path = if route.path == "/v1/search" {
@@ -289,6 +314,7 @@ impl Everything {
             }
             ("GET", "/v1/permissions/{id}") => (self.asked["permissionId"].clone(), none),
             ("DELETE", "/v1/grants/{id}") => (self.grant.clone(), none),
+            ("POST", "/chat" | "/chat/relay/{relayId}") => (none, json!({ "messages": [] })),
             ("POST", "/mcp") => (none, json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
             ("POST", "/v1/invocations/{id}/complete") => (self.invocation.clone(), json!({})),
             ("GET", "/v1/invocations/{id}") => (self.invocation.clone(), none),

@@ -1,0 +1,446 @@
+//! `/models` and `/chat`: the place for chats behind the same guards as every route. Who answers in them is the program's choice
+//! ([`ChatService`]); here it is made sure who asks, and that what is asked has a bearable size.
+//!
+//! A chat runs as an agent of the workspace, which is made here; whoever began it decides about its calls, by name of the chat alone: that
+//! is known to nobody else. On a loopback address `/models` and decisions need no credential, as in the contract's own examples;
+//! everything else does, unless the program lets anybody begin chats. Errors are in the contract's form.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use relay_core::{Caller, Error};
+use relay_protocol::api::workspace::RegisterAgent;
+use relay_protocol::ids::{PermissionId, WorkspaceId};
+use relay_protocol::limits::CHAT_BODY_BYTES;
+use relay_protocol::permission::{PermissionRecord, ResolvePermission};
+use relay_protocol::problem::{ErrorCode, Problem};
+use schemars::SchemaGenerator;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::access::{Access, App, Kind as _, Owner, Participant, bearer};
+use crate::call::read_body;
+use crate::guarded::Guarded;
+use crate::refusal::Refusal;
+use crate::table::{Described, Route, path_parts, peer};
+
+/// The header by which a client that comes back says what it has seen.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// Answers in chats.
+pub trait ChatService: Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(&self, call: ChatCall) -> BoxFuture<'static, Response<Body>>;
+    /// Ends all chats; the server is about to end.
+    fn stop(&self) -> BoxFuture<'static, ()>;
+}
+
+/// What is asked of whoever answers in chats.
+#[derive(Debug)]
+pub enum ChatCall {
+    /// `GET /models`.
+    Models,
+    /// `POST /chat`.
+    Begin {
+        /// The body, as it came.
+        body: Bytes,
+        /// Who begins it, and as whom it runs.
+        visitor: ChatVisitor,
+    },
+    /// `GET /chat/{sessionId}/events`.
+    Look {
+        /// The chat.
+        session_id: String,
+        /// The last event that was seen.
+        seen: Option<String>,
+    },
+    /// `DELETE /chat/{sessionId}`.
+    Cancel {
+        /// The chat.
+        session_id: String,
+    },
+    /// `POST /chat/relay/{relayId}`.
+    Resolve {
+        /// The question.
+        relay_id: String,
+        /// The body, as it came.
+        body: Bytes,
+    },
+}
+
+/// Somebody who begins a chat.
+#[derive(Clone)]
+pub struct ChatVisitor {
+    /// The token of the agent that the chat runs as.
+    pub agent_token: String,
+    by: Access<Participant>,
+}
+
+impl ChatVisitor {
+    /// Decides about a call of the chat, as whoever began it.
+    pub async fn decide(
+        &self,
+        id: PermissionId,
+        decision: ResolvePermission,
+    ) -> Result<PermissionRecord, Box<Problem>> {
+        if !self.by.is_still_valid().await {
+            return Err(Box::new(Error::Unauthorized.problem()));
+        }
+        let (engine, caller) = (self.by.engine(), self.by.caller());
+        let decided = engine.resolve_permission(caller, id, decision).await;
+        decided.map_err(|error| Box::new(error.problem()))
+    }
+}
+
+impl fmt::Debug for ChatVisitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatVisitor").finish_non_exhaustive()
+    }
+}
+
+/// Who answers in chats, if anybody does.
+#[derive(Clone, Default)]
+pub struct Chat(Option<Arc<Place>>);
+
+struct Place {
+    service: Box<dyn ChatService>,
+    agent: String,
+    anonymous: Option<String>,
+    /// The tokens of the agents that chats run as.
+    tokens: Mutex<HashMap<WorkspaceId, String>>,
+}
+
+/// What can be set about chats.
+#[derive(Clone, Debug)]
+pub struct ChatPlace {
+    /// The name of the agent that chats run as.
+    pub agent: String,
+    /// The credential of those who bring none, on a loopback address; absent: they may not begin chats.
+    pub anonymous: Option<String>,
+}
+
+impl Default for ChatPlace {
+    fn default() -> Self {
+        Self {
+            agent: "chat".to_owned(),
+            anonymous: None,
+        }
+    }
+}
+
+impl Chat {
+    /// Answered by this.
+    pub fn by(service: impl ChatService, place: ChatPlace) -> Self {
+        Self(Some(Arc::new(Place {
+            service: Box::new(service),
+            agent: place.agent,
+            anonymous: place.anonymous,
+            tokens: Mutex::default(),
+        })))
+    }
+
+    pub(crate) async fn stop(&self) {
+        if let Some(place) = &self.0 {
+            place.service.stop().await;
+        }
+    }
+}
+
+impl fmt::Debug for Chat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Chat").field(&self.0.is_some()).finish()
+    }
+}
+
+pub(crate) fn routes() -> Vec<Route> {
+    let route = |method,
+                 path,
+                 summary,
+                 kinds,
+                 describe: fn(&mut SchemaGenerator) -> Described,
+                 handle: Handle| {
+        Route::special(
+            method,
+            path,
+            summary,
+            kinds,
+            describe,
+            move |app, request| answer(app, request, handle),
+        )
+    };
+    // People, whose credential is an agent's by its kind, are let in, too.
+    let known = Owner::KINDS;
+    vec![
+        route(
+            Method::GET,
+            "/models",
+            "The models that can be chatted with; off loopback only with a credential.",
+            &[],
+            describe_models,
+            Handle::Models,
+        ),
+        route(
+            Method::POST,
+            "/chat",
+            "Begins a chat and streams what happens in it.",
+            known,
+            describe_begin,
+            Handle::Begin,
+        ),
+        route(
+            Method::GET,
+            "/chat/{sessionId}/events",
+            "Looks at a chat again, after the event that was seen last.",
+            known,
+            describe_look,
+            Handle::Look,
+        ),
+        route(
+            Method::DELETE,
+            "/chat/{sessionId}",
+            "Cancels a chat.",
+            known,
+            describe_cancel,
+            Handle::Cancel,
+        ),
+        route(
+            Method::POST,
+            "/chat/relay/{relayId}",
+            "Decides about a call of a chat; off loopback only with a credential.",
+            &[],
+            describe_resolve,
+            Handle::Resolve,
+        ),
+    ]
+}
+
+/// Which of the routes.
+#[derive(Clone, Copy)]
+enum Handle {
+    Models,
+    Begin,
+    Look,
+    Cancel,
+    Resolve,
+}
+
+async fn answer(app: App, request: Request<Body>, handle: Handle) -> Response<Body> {
+    match visit(&app, request, handle).await {
+        Ok(response) => response,
+        Err(refusal) => in_form(&refusal.0),
+    }
+}
+
+async fn visit(
+    app: &App,
+    request: Request<Body>,
+    handle: Handle,
+) -> Result<Response<Body>, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let by = admit(app, &parts, handle).await?;
+    let Some(place) = &app.config().chat.0 else {
+        let detail = "this server has no chats";
+        return Err(Refusal::new(ErrorCode::UnsupportedOperation, detail));
+    };
+    let named = path_parts(&mut parts).await?.into_iter().next();
+    let named = named.map(|(_, value)| value).unwrap_or_default();
+    let body = async {
+        let timeout = app.config().body_timeout;
+        read_body(&parts.headers, body, CHAT_BODY_BYTES, timeout).await
+    };
+    let call = match (handle, &by) {
+        (Handle::Models, _) => ChatCall::Models,
+        (Handle::Look, _) => ChatCall::Look {
+            session_id: named,
+            seen: seen(&parts)?,
+        },
+        (Handle::Cancel, _) => ChatCall::Cancel { session_id: named },
+        (Handle::Resolve, _) => ChatCall::Resolve {
+            relay_id: named,
+            body: body.await?,
+        },
+        (Handle::Begin, Some(by)) => ChatCall::Begin {
+            body: body.await?,
+            visitor: place.visitor(by).await?,
+        },
+        (Handle::Begin, None) => return Err(Error::Unauthorized.into()),
+    };
+    let response = place.service.answer(call).await;
+    Ok(match by {
+        Some(by) => response.map(|body| Body::new(Guarded::new(by, body))),
+        None => response,
+    })
+}
+
+/// Who asks; nobody, where nobody has to say. Whoever says it must not be an agent: agents neither begin chats nor decide.
+async fn admit(
+    app: &App,
+    parts: &Parts,
+    handle: Handle,
+) -> Result<Option<Access<Participant>>, Refusal> {
+    let is_loopback = app.home().is_loopback();
+    let is_open = is_loopback && matches!(handle, Handle::Models | Handle::Resolve);
+    let place = app.config().chat.0.as_ref();
+    let anonymous = place.and_then(|place| place.anonymous.as_deref());
+    let token = match bearer(&parts.headers)? {
+        Some(token) => token,
+        None if is_open => return Ok(None),
+        None => match anonymous.filter(|_| is_loopback) {
+            Some(token) => token,
+            None => return Err(Error::Unauthorized.into()),
+        },
+    };
+    let by: Access<Participant> = app.admit(token, peer(parts)).await?;
+    if by.caller().agent().is_ok_and(|agent| !agent.is_human()) {
+        let detail = "expected a workspace key or the token of a person, found an agent token";
+        return Err(Refusal::new(ErrorCode::Forbidden, detail));
+    }
+    Ok(Some(by))
+}
+
+/// What a client says it has seen; a client that can't set headers says it in the query.
+fn seen(parts: &Parts) -> Result<Option<String>, Refusal> {
+    if let Some(seen) = parts.headers.get(LAST_EVENT_ID) {
+        let seen = seen.to_str().map_err(|_| {
+            Refusal::invalid("Last-Event-ID", "the number of an event", "something else")
+        })?;
+        return Ok(Some(seen.to_owned()));
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    let fields: Vec<(String, String)> = serde_urlencoded::from_str(query)
+        .map_err(|_| Refusal::invalid("query", "fields", query))?;
+    let mut fields = fields.into_iter();
+    Ok(fields.find_map(|(name, value)| (name == "lastEventId").then_some(value)))
+}
+
+impl Place {
+    async fn visitor(&self, by: &Access<Participant>) -> Result<ChatVisitor, Refusal> {
+        let workspace = by.caller().workspace()?.clone();
+        let mut tokens = self.tokens.lock().await;
+        let known = tokens.get(&workspace.id).cloned();
+        let valid = match known {
+            Some(token) => by
+                .engine()
+                .authenticate(&token)
+                .await
+                .is_ok()
+                .then_some(token),
+            None => None,
+        };
+        let agent_token = match valid {
+            Some(token) => token,
+            None => {
+                let token = self
+                    .register(by, Caller::workspace_key(workspace.clone()))
+                    .await?;
+                tokens.insert(workspace.id, token.clone());
+                token
+            }
+        };
+        Ok(ChatVisitor {
+            agent_token,
+            by: by.clone(),
+        })
+    }
+
+    /// The agent that chats run as. One of this name that somebody else made is left alone.
+    async fn register(&self, by: &Access<Participant>, owner: Caller) -> Result<String, Refusal> {
+        let engine = by.engine();
+        let mark = json!({ "runs": "chats" });
+        let is_ours = match engine.agent(&owner, &self.agent).await {
+            Ok(agent) => Some(
+                agent
+                    .metadata
+                    .as_ref()
+                    .is_some_and(|it| it.get("runs") == mark.get("runs")),
+            ),
+            Err(_) => None,
+        };
+        if is_ours == Some(false) {
+            let detail = format!(
+                "chats run as the agent {:?}, and somebody else has that name; set chat.agent in the configuration",
+                self.agent
+            );
+            return Err(Refusal::new(ErrorCode::NameTaken, detail));
+        }
+        let new = RegisterAgent {
+            name: self.agent.clone(),
+            metadata: mark.as_object().cloned(),
+            agent_type: None,
+            adopt: is_ours,
+        };
+        Ok(engine.register_agent(&owner, new).await?.token)
+    }
+}
+
+/// A refusal in the form of the contract.
+fn in_form(problem: &Problem) -> Response<Body> {
+    let body = json!({ "error": problem.detail, "code": problem.code });
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() =
+        StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if problem.code == ErrorCode::Unauthorized {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(millis) = problem.retry_after_ms {
+        headers.insert(RETRY_AFTER, millis.div_ceil(1_000).into());
+    }
+    response
+}
+
+fn text() -> Value {
+    json!({ "schema": { "type": "string" } })
+}
+
+fn object() -> Value {
+    json!({ "application/json": { "schema": { "type": "object" } } })
+}
+
+fn described(path: usize, has_body: bool, status: StatusCode, answer: Value) -> Described {
+    Described {
+        path: vec![json!({ "type": "string" }); path],
+        query: None,
+        body: has_body.then(|| json!({ "required": true, "content": object() })),
+        answer: (status, answer),
+        refusal: Some(object()),
+    }
+}
+
+fn describe_models(_: &mut SchemaGenerator) -> Described {
+    described(0, false, StatusCode::OK, object())
+}
+
+fn describe_begin(_: &mut SchemaGenerator) -> Described {
+    described(
+        0,
+        true,
+        StatusCode::OK,
+        json!({ "text/event-stream": text() }),
+    )
+}
+
+fn describe_look(_: &mut SchemaGenerator) -> Described {
+    described(
+        1,
+        false,
+        StatusCode::OK,
+        json!({ "text/event-stream": text() }),
+    )
+}
+
+fn describe_cancel(_: &mut SchemaGenerator) -> Described {
+    described(1, false, StatusCode::NO_CONTENT, Value::Null)
+}
+
+fn describe_resolve(_: &mut SchemaGenerator) -> Described {
+    described(1, true, StatusCode::OK, object())
+}
