@@ -155,7 +155,7 @@ impl Host {
             let opened = match answer {
                 Ok(answer) => match answer["sessionId"].as_str() {
                     Some(id) => {
-                        let state = SessionState::new(id.to_owned(), open.cwd, directories);
+                        let state = SessionState::new(id.to_owned(), open, directories);
                         state.change_settings(|settings| settings.read(&answer));
                         Ok(registering.register(state))
                     }
@@ -201,7 +201,7 @@ impl Host {
     ) -> Result<Session, HostError> {
         let params = self.params(&open, Some(id))?;
         let directories = self.usable_directories(&open);
-        let state = SessionState::new(id.to_owned(), open.cwd, directories);
+        let state = SessionState::new(id.to_owned(), open, directories);
         let Some(state) = self.shared().register(state) else {
             return Err(HostError::Invalid(format!(
                 "the session `{id}` is open already"
