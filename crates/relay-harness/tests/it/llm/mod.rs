@@ -1,6 +1,12 @@
 //! The LLM loop: providers' streams as they are and as they should not be, over real connections, and runs with tools.
 
 mod broken;
+mod desk;
 mod http;
+mod nested;
 mod reading;
 mod recorded;
+mod relay;
+mod runs;
+mod tools;
+mod world;
