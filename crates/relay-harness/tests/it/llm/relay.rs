@@ -6,6 +6,7 @@ use std::time::Duration;
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use relay_core::{Caller, Engine};
+use relay_harness::llm::conversation::Message;
 use relay_harness::llm::permits::RelayPermits;
 use relay_harness::llm::run::EndReason;
 use relay_sdk::protocol::permission::Permissions;
@@ -198,4 +199,30 @@ async fn a_run_that_the_relay_ends_fails_and_runs_nothing_more() {
     assert_eq!(outcome.reason, EndReason::Error);
     assert!(all(&events, "tool_call").is_empty());
     assert_eq!(all(&events, "error").len(), 1);
+}
+
+#[tokio::test]
+async fn guidance_of_people_reaches_a_model_without_a_mailbox() {
+    let office = Office::start().await;
+    let mut world = office
+        .plan(json!([[echo("a")], "done"]), json!({}))
+        .await
+        .start();
+    let relay = world.until("relay").await;
+    let answer = ResolvePermission {
+        guidance: Some("read the manual".to_owned()),
+        ..ResolvePermission::deny("no")
+    };
+    let id = relay["id"].as_str().unwrap().parse().unwrap();
+    office
+        .relay
+        .permissions()
+        .resolve(id, answer)
+        .await
+        .unwrap();
+    let model = world.model.clone();
+    let (_, outcome) = world.end().await;
+    assert_eq!(outcome.reason, EndReason::Final);
+    let told = model.asked()[1].messages.last().cloned();
+    assert_eq!(told, Some(Message::user("read the manual")));
 }
