@@ -20,6 +20,8 @@ const NOT_MADE: &str = "This call was not made: no more tools can be called.";
 #[derive(Debug)]
 pub(super) struct Machine {
     messages: Vec<Message>,
+    /// How many of them were there before the run.
+    given: usize,
     limit: u32,
     /// Answers so far.
     pub(super) iterations: u32,
@@ -72,6 +74,7 @@ pub(super) struct Shown {
 impl Machine {
     pub(super) fn new(messages: Vec<Message>, limit: u32) -> Self {
         Self {
+            given: messages.len(),
             messages,
             limit,
             iterations: 0,
@@ -95,14 +98,11 @@ impl Machine {
 
     /// The words of the last answer.
     pub(super) fn last_words(&self) -> String {
-        let last = self
-            .messages
-            .iter()
-            .rev()
-            .find_map(|message| match message {
-                Message::Assistant(said) => Some(said),
-                _ => None,
-            });
+        let own = self.messages[self.given..].iter();
+        let last = own.rev().find_map(|message| match message {
+            Message::Assistant(said) => Some(said),
+            _ => None,
+        });
         let texts = last.into_iter().flatten().filter_map(|part| match part {
             Said::Text(text) => Some(text.as_str()),
             _ => None,

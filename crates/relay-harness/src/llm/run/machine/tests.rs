@@ -155,4 +155,10 @@ fn an_answer_that_broke_off_leaves_its_words() {
     assert_eq!(machine.messages()[1..], [Message::Assistant(words)]);
     machine.broke_off();
     assert_eq!(machine.into_messages().len(), 2);
+    // What was said before the run is not what the run has said.
+    let before = vec![Message::Assistant(vec![Said::Text("old".to_owned())])];
+    let mut machine = Machine::new(before, 5);
+    machine.begin();
+    machine.broke_off();
+    assert_eq!(machine.last_words(), "");
 }
