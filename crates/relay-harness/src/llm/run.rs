@@ -46,6 +46,18 @@ pub struct RunSetup {
     pub ask: AskOptions,
     /// The agent, in events; absent: a new one.
     pub agent_id: Option<String>,
+    /// What comes for the model while it works.
+    pub inbox: Option<Arc<dyn Inbox>>,
+}
+
+/// What comes for the model of a run while it works. Nested runs have none.
+pub trait Inbox: Send + Sync {
+    /// What is to be said before the next question.
+    fn take(&self) -> Vec<Message>;
+    /// The model has begun to answer: it has what was taken.
+    fn answered(&self);
+    /// The model did not answer: what was taken is not in the conversation.
+    fn unanswered(&self, why: &str);
 }
 
 /// How a run ended.
@@ -61,6 +73,19 @@ pub struct RunOutcome {
     pub text: String,
     /// What all questions cost, those of nested runs not counted.
     pub usage: Usage,
+}
+
+impl RunOutcome {
+    /// Of a run that could not begin.
+    pub(crate) fn unbegun(messages: Vec<Message>, error: String) -> Self {
+        Self {
+            reason: EndReason::Error,
+            error: Some(error),
+            messages,
+            text: String::new(),
+            usage: Usage::default(),
+        }
+    }
 }
 
 /// Runs until the model has said all, something fails, or the token is cancelled. Events wait for a slow reader; without one
@@ -81,6 +106,7 @@ pub async fn run(
         depth: 1,
         model: setup.model,
         permits: setup.permits,
+        inbox: setup.inbox,
         cancel,
         shared: Arc::new(Shared {
             models: setup.models,
@@ -116,6 +142,7 @@ pub(crate) struct Context {
     pub(crate) depth: u32,
     pub(crate) model: Model,
     pub(crate) permits: Arc<dyn Permits>,
+    pub(crate) inbox: Option<Arc<dyn Inbox>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) shared: Arc<Shared>,
 }
@@ -191,6 +218,9 @@ impl Running {
         if context.cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
         }
+        if let Some(inbox) = &context.inbox {
+            self.machine.hear(inbox.take());
+        }
         let tools = match with_tools {
             true => context.shared.tools.specs(),
             false => Vec::new(),
@@ -202,12 +232,16 @@ impl Running {
         };
         let provider = context.model.provider.clone();
         let mut answer = ask(provider, request, context.shared.ask);
+        let mut has_begun = false;
         let ended = loop {
             let next = tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => break Err(EndReason::Cancelled),
                 next = answer.next() => next,
             };
+            if matches!(next, Some(Ok(_))) && !std::mem::replace(&mut has_begun, true) {
+                context.inbox.iter().for_each(|inbox| inbox.answered());
+            }
             match next {
                 Some(Ok(ProviderEvent::Stop(reason))) => break Ok(reason),
                 Some(Ok(event)) => self.take(event).await,
@@ -224,6 +258,10 @@ impl Running {
         };
         // Closes the connection.
         drop(answer);
+        if !has_begun && let Some(inbox) = &context.inbox {
+            self.machine.unhear();
+            inbox.unanswered(self.error.as_deref().unwrap_or("the run was cancelled"));
+        }
         if ended.is_err() {
             self.machine.broke_off();
         }

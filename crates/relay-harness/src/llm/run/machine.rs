@@ -22,6 +22,8 @@ pub(super) struct Machine {
     messages: Vec<Message>,
     /// How many of them were there before the run.
     given: usize,
+    /// How many there were before what was heard last.
+    heard: usize,
     limit: u32,
     /// Answers so far.
     pub(super) iterations: u32,
@@ -75,6 +77,7 @@ impl Machine {
     pub(super) fn new(messages: Vec<Message>, limit: u32) -> Self {
         Self {
             given: messages.len(),
+            heard: messages.len(),
             messages,
             limit,
             iterations: 0,
@@ -127,6 +130,17 @@ impl Machine {
         Step::Ask {
             with_tools: !self.is_closing,
         }
+    }
+
+    /// Takes what came for the model, to be said with the next question.
+    pub(super) fn hear(&mut self, messages: Vec<Message>) {
+        self.heard = self.messages.len();
+        self.messages.extend(messages);
+    }
+
+    /// The question was not answered: what was heard before it is taken out again.
+    pub(super) fn unhear(&mut self) {
+        self.messages.truncate(self.heard);
     }
 
     /// Takes an event of an answer, except its end; what there is to show comes out.

@@ -3,7 +3,9 @@
 mod broken;
 mod desk;
 mod http;
+mod mailbox;
 mod nested;
+mod office;
 mod reading;
 mod recorded;
 mod relay;

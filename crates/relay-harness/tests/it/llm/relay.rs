@@ -1,63 +1,19 @@
 //! Runs whose calls a real relay decides about: rules, people, nested runs, and what is written down.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use relay_core::environment::Environment;
-use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
-use relay_core::{Caller, Engine};
 use relay_harness::llm::conversation::Message;
 use relay_harness::llm::permits::RelayPermits;
 use relay_harness::llm::run::EndReason;
 use relay_sdk::protocol::permission::Permissions;
-use relay_sdk::{
-    AgentClient, ExecutionState, PermissionQuery, PermissionState, Relay, ResolvePermission,
-};
-use relay_server::{Config, serve};
+use relay_sdk::{ExecutionState, PermissionQuery, PermissionState, ResolvePermission};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::TcpListener;
 
+use super::office::Office;
 use super::world::{Plan, all, types};
 
-struct Office {
-    relay: Relay,
-    alice: AgentClient,
-    _directory: TempDir,
-}
-
-impl Office {
-    async fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let system = Environment::system();
-        let mut options = SqliteOptions::new(directory.path().join("relay.db"));
-        options.synchronous = Synchronous::Off;
-        let store = SqliteStore::open(&options, system.random.clone()).unwrap();
-        let engine = Arc::new(Engine::new(Arc::new(store), system));
-        let owner = Caller::process_owner();
-        let made = engine.create_workspace(&owner, "lab");
-        let key = made.await.unwrap().workspace_key;
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let config = Config {
-            drain_timeout: Duration::ZERO,
-            ..Config::default()
-        };
-        tokio::spawn(serve(listener, engine, config, std::future::pending()));
-        let relay = Relay::open(&url, &key).await.unwrap();
-        let alice = relay.register("alice").await.unwrap();
-        Self {
-            relay,
-            alice,
-            _directory: directory,
-        }
-    }
-
-    async fn plan(&self, script: Value, permissions: Value) -> Plan {
-        let permissions: Permissions = serde_json::from_value(permissions).unwrap();
-        let permits = RelayPermits::begin(self.alice.clone(), Some(permissions), None);
-        Plan::new(script, permits.await.unwrap())
-    }
+async fn plan(office: &Office, script: Value, permissions: Value) -> Plan {
+    let permissions: Permissions = serde_json::from_value(permissions).unwrap();
+    let permits = RelayPermits::begin(office.alice.clone(), Some(permissions), None);
+    Plan::new(script, permits.await.unwrap())
 }
 
 fn echo(text: &str) -> Value {
@@ -69,7 +25,7 @@ async fn people_decide_and_what_became_of_it_is_written_down() {
     let office = Office::start().await;
     let script = json!([[echo("a"), echo("b"), echo("c")], "done"]);
     let permissions = office.relay.permissions();
-    let mut world = office.plan(script, json!({})).await.start();
+    let mut world = plan(&office, script, json!({})).await.start();
     let mut ids = Vec::new();
     for _ in 0..3 {
         let relay = world.until("relay").await;
@@ -140,7 +96,7 @@ async fn rules_decide_without_anybody_and_nested_runs_only_narrow_them() {
         { "when": { "said": "wide" }, "reply": "wide done", "times": 1 },
         "done",
     ]);
-    let mut world = office.plan(script, rules).await.start();
+    let mut world = plan(&office, script, rules).await.start();
     // What the outermost run has to ask about, one below has to ask about, too.
     let relay = world.until("relay").await;
     assert_eq!(relay["tool"], "fails");
@@ -163,7 +119,7 @@ async fn rules_decide_without_anybody_and_nested_runs_only_narrow_them() {
 async fn a_cancelled_run_leaves_no_question_behind() {
     let office = Office::start().await;
     let script = json!([[echo("a"), { "tool": "agent", "arguments": { "task": "t" } }], "never"]);
-    let mut world = office.plan(script, json!({})).await.start();
+    let mut world = plan(&office, script, json!({})).await.start();
     world.until("relay").await;
     world.until("relay").await;
     world.cancel.cancel();
@@ -188,7 +144,7 @@ async fn a_cancelled_run_leaves_no_question_behind() {
 async fn a_run_that_the_relay_ends_fails_and_runs_nothing_more() {
     let office = Office::start().await;
     let script = json!([["wait", { "wait": "gate" }, echo("a")], "never"]);
-    let plan = office.plan(script, json!({ "allowlist": ["echo"] })).await;
+    let plan = plan(&office, script, json!({ "allowlist": ["echo"] })).await;
     let run = plan.permits.run_id().parse().unwrap();
     let mut world = plan.start();
     world.until("text").await;
@@ -204,8 +160,7 @@ async fn a_run_that_the_relay_ends_fails_and_runs_nothing_more() {
 #[tokio::test]
 async fn guidance_of_people_reaches_a_model_without_a_mailbox() {
     let office = Office::start().await;
-    let mut world = office
-        .plan(json!([[echo("a")], "done"]), json!({}))
+    let mut world = plan(&office, json!([[echo("a")], "done"]), json!({}))
         .await
         .start();
     let relay = world.until("relay").await;

@@ -83,6 +83,7 @@ impl Plan {
                 ..AskOptions::default()
             },
             agent_id: None,
+            inbox: None,
         };
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let cancel = CancellationToken::new();
