@@ -148,6 +148,10 @@ impl Provider for HttpProvider {
         })
         .boxed()
     }
+
+    fn limits(&self) -> AnswerLimits {
+        self.settings.limits
+    }
 }
 
 /// One call.

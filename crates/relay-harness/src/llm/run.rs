@@ -10,16 +10,18 @@ mod machine;
 mod order;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use event::{AskedShown, EndReason, Happening, ResolvedShown, RunEvent, UsageShown};
 use machine::{Machine, Step};
 
-use super::ask::{AskOptions, ask};
+use super::ask::ask;
 use super::conversation::Message;
 use super::error::ProviderError;
 use super::ids::new_id;
@@ -27,7 +29,11 @@ use super::limits::RunLimits;
 use super::models::{Model, Models};
 use super::permits::Permits;
 use super::provider::{ModelRequest, ProviderEvent, StopReason, Usage};
+use super::retry::RetryPolicy;
 use super::tools::Tools;
+
+/// How long a run that has ended waits for the relay to know it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What a run works with.
 #[derive(Clone)]
@@ -42,8 +48,8 @@ pub struct RunSetup {
     pub permits: Arc<dyn Permits>,
     /// How far it may go.
     pub limits: RunLimits,
-    /// How models are asked.
-    pub ask: AskOptions,
+    /// When models are asked again.
+    pub retry: RetryPolicy,
     /// The agent, in events; absent: a new one.
     pub agent_id: Option<String>,
     /// What comes for the model while it works.
@@ -112,7 +118,7 @@ pub async fn run(
             models: setup.models,
             tools: setup.tools,
             limits: setup.limits,
-            ask: setup.ask,
+            retry: setup.retry,
             children: Arc::new(Semaphore::new(setup.limits.children)),
             system: system.cloned().collect(),
             events,
@@ -126,7 +132,7 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) tools: Tools,
     pub(crate) limits: RunLimits,
-    ask: AskOptions,
+    retry: RetryPolicy,
     /// One for each nested run that may live.
     pub(crate) children: Arc<Semaphore>,
     /// The instructions of the outermost run.
@@ -231,7 +237,7 @@ impl Running {
             tools,
         };
         let provider = context.model.provider.clone();
-        let mut answer = ask(provider, request, context.shared.ask);
+        let mut answer = ask(provider, request, context.shared.retry);
         let mut has_begun = false;
         let ended = loop {
             let next = tokio::select! {
@@ -307,7 +313,8 @@ impl Running {
             EndReason::Cancelled => "the run was cancelled",
             _ => "the run has ended",
         };
-        self.context.permits.end(because).await;
+        // A relay that can't be reached must not keep the end of the run from whoever waits for it.
+        let _ = timeout(LAST_WORDS, self.context.permits.end(because)).await;
         let ended = Happening::Ended {
             reason,
             iterations: self.machine.iterations,

@@ -33,11 +33,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::bag::{Bag, Delivery};
 use self::report::{EMITS, Reporter};
-use super::ask::AskOptions;
 use super::conversation::Message;
 use super::limits::{EVENT_QUEUE, RunLimits};
 use super::models::{Model, Models};
 use super::permits::RelayPermits;
+use super::retry::RetryPolicy;
 use super::run::{EndReason, RunEvent, RunOutcome, RunSetup, run};
 use super::tools::{SendTool, Tools};
 
@@ -58,8 +58,8 @@ pub struct SessionSetup {
     pub cwd: Option<String>,
     /// How far each run may go.
     pub limits: RunLimits,
-    /// How models are asked.
-    pub ask: AskOptions,
+    /// When models are asked again.
+    pub retry: RetryPolicy,
 }
 
 /// Puts a model on the relay, as a body of this agent.
@@ -207,7 +207,7 @@ impl Driver {
                 tools: setup.tools.with(SendTool::new(agent)),
                 permits: Arc::new(permits),
                 limits: setup.limits,
-                ask: setup.ask,
+                retry: setup.retry,
                 agent_id: None,
                 inbox: Some(bag),
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use relay_harness::llm::ask::{AskOptions, ask};
+use relay_harness::llm::ask::ask;
 use relay_harness::llm::conversation::{Api, Content, Media, Message, Said, ToolCall, ToolResult};
 use relay_harness::llm::error::{ErrorKind, ProviderError};
 use relay_harness::llm::http::{HttpProvider, HttpSettings};
@@ -61,11 +61,7 @@ async fn answer(
     request: ModelRequest,
     retry: RetryPolicy,
 ) -> (Vec<ProviderEvent>, Option<ProviderError>) {
-    let options = AskOptions {
-        retry,
-        ..AskOptions::default()
-    };
-    let mut answer = ask(provider, request, options);
+    let mut answer = ask(provider, request, retry);
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event {
@@ -376,7 +372,7 @@ async fn who_leaves_closes_the_connection() {
     for api in APIS {
         let server = server(json!([["one", { "wait": "never" }, "two"]])).await;
         let request = request(vec![Message::user("hi")]);
-        let mut answer = ask(provider(&server, api), request, AskOptions::default());
+        let mut answer = ask(provider(&server, api), request, RetryPolicy::default());
         while let Some(event) = answer.next().await {
             if matches!(event.unwrap(), ProviderEvent::Text(_)) {
                 break;

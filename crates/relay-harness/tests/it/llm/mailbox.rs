@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use relay_harness::llm::ask::AskOptions;
 use relay_harness::llm::conversation::{Content, Message};
 use relay_harness::llm::limits::RunLimits;
 use relay_harness::llm::models::{Model, Models};
@@ -47,10 +46,7 @@ impl World {
             permissions: Some(serde_json::from_value(json!({ "allowlist": ["send"] })).unwrap()),
             cwd: None,
             limits: RunLimits::default(),
-            ask: AskOptions {
-                retry: RetryPolicy::NEVER,
-                ..AskOptions::default()
-            },
+            retry: RetryPolicy::NEVER,
         };
         let session = attach(office.bob.clone(), setup).await.unwrap();
         Self {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use relay_harness::child::ChildEnvironment;
-use relay_harness::llm::ask::AskOptions;
 use relay_harness::llm::conversation::Message;
 use relay_harness::llm::limits::{EVENT_QUEUE, RunLimits};
 use relay_harness::llm::models::{Model, Models};
@@ -78,10 +77,7 @@ impl Plan {
             tools: Tools::standard(&workspace, shell).with(Echo).with(Fails),
             permits: self.permits,
             limits: self.limits,
-            ask: AskOptions {
-                retry: RetryPolicy::NEVER,
-                ..AskOptions::default()
-            },
+            retry: RetryPolicy::NEVER,
             agent_id: None,
             inbox: None,
         };
