@@ -16,25 +16,18 @@ use super::limits::AnswerLimits;
 use super::provider::{Answer, ModelRequest, Provider, ProviderEvent};
 use super::retry::RetryPolicy;
 
-/// How a model is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AskOptions {
-    /// What is accepted of its answer.
-    pub limits: AnswerLimits,
-    /// When it is asked again.
-    pub retry: RetryPolicy,
-}
-
 /// Asks a model. The last event is [`ProviderEvent::Stop`] or an error. Dropped, it ends the call.
-pub fn ask(provider: Arc<dyn Provider>, request: ModelRequest, options: AskOptions) -> Answer {
+pub fn ask(provider: Arc<dyn Provider>, request: ModelRequest, retry: RetryPolicy) -> Answer {
+    let limits = provider.limits();
     let asking = Asking {
         provider,
         request,
-        deadline: Instant::now() + options.limits.total,
-        options,
+        deadline: Instant::now() + limits.total,
+        limits,
+        retry,
         attempt: 0,
         answer: None,
-        guard: Guard::new(options.limits),
+        guard: Guard::new(limits),
         has_begun: false,
         has_ended: false,
     };
@@ -48,7 +41,8 @@ pub fn ask(provider: Arc<dyn Provider>, request: ModelRequest, options: AskOptio
 struct Asking {
     provider: Arc<dyn Provider>,
     request: ModelRequest,
-    options: AskOptions,
+    limits: AnswerLimits,
+    retry: RetryPolicy,
     deadline: Instant,
     attempt: u32,
     answer: Option<Answer>,
@@ -83,13 +77,13 @@ impl Asking {
             Some(answer) => answer,
             empty => {
                 self.attempt += 1;
-                self.guard = Guard::new(self.options.limits);
+                self.guard = Guard::new(self.limits);
                 empty.insert(self.provider.answer(self.request.clone()))
             }
         };
         let next = tokio::time::timeout_at(self.deadline, answer.next()).await;
         let next = next.map_err(|_| {
-            let seconds = self.options.limits.total.as_secs();
+            let seconds = self.limits.total.as_secs();
             ProviderError::limit(format!("the answer took longer than {seconds} s"))
         })?;
         let Some(event) = next else {
@@ -110,7 +104,7 @@ impl Asking {
         let mut jitter = [0];
         // Without randomness all wait equally long.
         let _ = getrandom::fill(&mut jitter);
-        let wait = self.options.retry.wait(self.attempt, error, jitter[0])?;
+        let wait = self.retry.wait(self.attempt, error, jitter[0])?;
         tracing::info!(
             attempt = self.attempt,
             wait_ms = wait.as_millis(),

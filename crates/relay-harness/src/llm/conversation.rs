@@ -78,6 +78,19 @@ pub enum Api {
     Anthropic,
 }
 
+impl Api {
+    /// The way of asking that a configuration calls this.
+    #[must_use]
+    pub fn from_kind(kind: &str) -> Option<Self> {
+        match kind {
+            "openai" => Some(Self::Chat),
+            "openai-responses" => Some(Self::Responses),
+            "anthropic" => Some(Self::Anthropic),
+            _ => None,
+        }
+    }
+}
+
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use relay_outbound::{AllowList, Limits, Outbound, Request, Streaming, Target};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -25,6 +25,9 @@ use super::key::{ApiKey, sensitive};
 use super::limits::{AnswerLimits, ERROR_BODY_BYTES};
 use super::provider::{Answer, ModelRequest, Provider, ProviderEvent};
 use super::retry::retry_after;
+
+/// Who asks.
+const PROGRAM: &str = concat!("relay/", env!("CARGO_PKG_VERSION"));
 
 /// Where a provider is and how it is asked.
 #[derive(Clone, Debug)]
@@ -121,6 +124,8 @@ impl HttpProvider {
 fn headers(api: Api, key: &ApiKey) -> Result<HeaderMap, InvalidProvider> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    // Gates in front of some providers refuse those who don't say who they are.
+    headers.insert(USER_AGENT, HeaderValue::from_static(PROGRAM));
     headers.extend(api.headers());
     if !key.is_empty() {
         let (name, value) = api.key_header(key.secret());
@@ -142,6 +147,10 @@ impl Provider for HttpProvider {
             Some((event, call))
         })
         .boxed()
+    }
+
+    fn limits(&self) -> AnswerLimits {
+        self.settings.limits
     }
 }
 

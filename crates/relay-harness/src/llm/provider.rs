@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::conversation::{Kept, Message};
 use super::error::ProviderError;
+use super::limits::AnswerLimits;
 
 /// A stream of what a model says. Dropped, it ends the call.
 pub type Answer = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
@@ -18,6 +19,11 @@ pub type Answer = BoxStream<'static, Result<ProviderEvent, ProviderError>>;
 pub trait Provider: Send + Sync + fmt::Debug {
     /// Begins one call. Events come in the order in which the model said them; [`ProviderEvent::Stop`] or an error is the last.
     fn answer(&self, request: ModelRequest) -> Answer;
+
+    /// What is accepted of an answer.
+    fn limits(&self) -> AnswerLimits {
+        AnswerLimits::default()
+    }
 }
 
 /// One question to a model.

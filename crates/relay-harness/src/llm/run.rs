@@ -10,16 +10,18 @@ mod machine;
 mod order;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use event::{AskedShown, EndReason, Happening, ResolvedShown, RunEvent, UsageShown};
 use machine::{Machine, Step};
 
-use super::ask::{AskOptions, ask};
+use super::ask::ask;
 use super::conversation::Message;
 use super::error::ProviderError;
 use super::ids::new_id;
@@ -27,7 +29,11 @@ use super::limits::RunLimits;
 use super::models::{Model, Models};
 use super::permits::Permits;
 use super::provider::{ModelRequest, ProviderEvent, StopReason, Usage};
+use super::retry::RetryPolicy;
 use super::tools::Tools;
+
+/// How long a run that has ended waits for the relay to know it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What a run works with.
 #[derive(Clone)]
@@ -42,10 +48,22 @@ pub struct RunSetup {
     pub permits: Arc<dyn Permits>,
     /// How far it may go.
     pub limits: RunLimits,
-    /// How models are asked.
-    pub ask: AskOptions,
+    /// When models are asked again.
+    pub retry: RetryPolicy,
     /// The agent, in events; absent: a new one.
     pub agent_id: Option<String>,
+    /// What comes for the model while it works.
+    pub inbox: Option<Arc<dyn Inbox>>,
+}
+
+/// What comes for the model of a run while it works. Nested runs have none.
+pub trait Inbox: Send + Sync {
+    /// What is to be said before the next question.
+    fn take(&self) -> Vec<Message>;
+    /// The model has begun to answer: it has what was taken.
+    fn answered(&self);
+    /// The model did not answer: what was taken is not in the conversation.
+    fn unanswered(&self, why: &str);
 }
 
 /// How a run ended.
@@ -61,6 +79,19 @@ pub struct RunOutcome {
     pub text: String,
     /// What all questions cost, those of nested runs not counted.
     pub usage: Usage,
+}
+
+impl RunOutcome {
+    /// Of a run that could not begin.
+    pub(crate) fn unbegun(messages: Vec<Message>, error: String) -> Self {
+        Self {
+            reason: EndReason::Error,
+            error: Some(error),
+            messages,
+            text: String::new(),
+            usage: Usage::default(),
+        }
+    }
 }
 
 /// Runs until the model has said all, something fails, or the token is cancelled. Events wait for a slow reader; without one
@@ -81,12 +112,13 @@ pub async fn run(
         depth: 1,
         model: setup.model,
         permits: setup.permits,
+        inbox: setup.inbox,
         cancel,
         shared: Arc::new(Shared {
             models: setup.models,
             tools: setup.tools,
             limits: setup.limits,
-            ask: setup.ask,
+            retry: setup.retry,
             children: Arc::new(Semaphore::new(setup.limits.children)),
             system: system.cloned().collect(),
             events,
@@ -100,7 +132,7 @@ pub(crate) struct Shared {
     pub(crate) models: Models,
     pub(crate) tools: Tools,
     pub(crate) limits: RunLimits,
-    ask: AskOptions,
+    retry: RetryPolicy,
     /// One for each nested run that may live.
     pub(crate) children: Arc<Semaphore>,
     /// The instructions of the outermost run.
@@ -116,6 +148,7 @@ pub(crate) struct Context {
     pub(crate) depth: u32,
     pub(crate) model: Model,
     pub(crate) permits: Arc<dyn Permits>,
+    pub(crate) inbox: Option<Arc<dyn Inbox>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) shared: Arc<Shared>,
 }
@@ -191,6 +224,9 @@ impl Running {
         if context.cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
         }
+        if let Some(inbox) = &context.inbox {
+            self.machine.hear(inbox.take());
+        }
         let tools = match with_tools {
             true => context.shared.tools.specs(),
             false => Vec::new(),
@@ -201,13 +237,17 @@ impl Running {
             tools,
         };
         let provider = context.model.provider.clone();
-        let mut answer = ask(provider, request, context.shared.ask);
+        let mut answer = ask(provider, request, context.shared.retry);
+        let mut has_begun = false;
         let ended = loop {
             let next = tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => break Err(EndReason::Cancelled),
                 next = answer.next() => next,
             };
+            if matches!(next, Some(Ok(_))) && !std::mem::replace(&mut has_begun, true) {
+                context.inbox.iter().for_each(|inbox| inbox.answered());
+            }
             match next {
                 Some(Ok(ProviderEvent::Stop(reason))) => break Ok(reason),
                 Some(Ok(event)) => self.take(event).await,
@@ -224,6 +264,10 @@ impl Running {
         };
         // Closes the connection.
         drop(answer);
+        if !has_begun && let Some(inbox) = &context.inbox {
+            self.machine.unhear();
+            inbox.unanswered(self.error.as_deref().unwrap_or("the run was cancelled"));
+        }
         if ended.is_err() {
             self.machine.broke_off();
         }
@@ -269,7 +313,8 @@ impl Running {
             EndReason::Cancelled => "the run was cancelled",
             _ => "the run has ended",
         };
-        self.context.permits.end(because).await;
+        // A relay that can't be reached must not keep the end of the run from whoever waits for it.
+        let _ = timeout(LAST_WORDS, self.context.permits.end(because)).await;
         let ended = Happening::Ended {
             reason,
             iterations: self.machine.iterations,

@@ -8,11 +8,11 @@ mod bash;
 mod output;
 mod patch;
 mod read;
+mod send;
 #[cfg(unix)]
 mod workspace;
 #[cfg(not(unix))]
-#[path = "tools/workspace_elsewhere.rs"]
-mod workspace;
+mod workspace_elsewhere;
 mod write;
 
 use std::collections::BTreeMap;
@@ -28,7 +28,10 @@ pub use agent::AgentTool;
 pub use bash::{BashTool, Shell};
 pub use patch::PatchTool;
 pub use read::ReadTool;
+pub use send::SendTool;
 pub use workspace::Workspace;
+#[cfg(not(unix))]
+use workspace_elsewhere as workspace;
 pub use write::WriteTool;
 
 use super::ids::new_id;

@@ -6,12 +6,13 @@
 
 mod body;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) use body::body;
 
 use super::Decoder;
 use super::json::{object, reported, some_text, tokens};
+use crate::llm::conversation::{Api, Kept};
 use crate::llm::error::ProviderError;
 use crate::llm::provider::{ProviderEvent, StopReason, Usage};
 use crate::llm::sse::SseEvent;
@@ -26,6 +27,8 @@ pub(crate) struct ChatDecoder {
     stop: Option<StopReason>,
     had_empty_stop: bool,
     usage: Option<Usage>,
+    /// Thoughts that have not ended, and what they are called here.
+    thought: Option<(&'static str, String)>,
     is_whole: bool,
 }
 
@@ -91,6 +94,7 @@ impl ChatDecoder {
         match &choice["finish_reason"] {
             Value::String(word) if word.is_empty() => self.had_empty_stop = true,
             Value::String(word) => {
+                self.end_thought(out.len(), out);
                 self.close(|_| true, out);
                 self.stop.get_or_insert_with(|| reason(word));
             }
@@ -100,9 +104,34 @@ impl ChatDecoder {
     }
 
     fn delta(&mut self, delta: &Value, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
-        let thoughts = ["reasoning_content", "reasoning"];
-        let thought = thoughts.iter().find_map(|key| some_text(&delta[*key]));
-        out.extend(thought.map(|text| ProviderEvent::Reasoning(text.to_owned())));
+        for name in ["reasoning_content", "reasoning"] {
+            if let Some(text) = some_text(&delta[name]) {
+                out.push(ProviderEvent::Reasoning(text.to_owned()));
+                let (_, thought) = self.thought.get_or_insert((name, String::new()));
+                thought.push_str(text);
+                break;
+            }
+        }
+        let before = out.len();
+        self.answer(delta, out)?;
+        if out.len() > before {
+            self.end_thought(before, out);
+        }
+        Ok(())
+    }
+
+    fn end_thought(&mut self, at: usize, out: &mut Vec<ProviderEvent>) {
+        if let Some((name, thought)) = self.thought.take() {
+            let kept = Kept {
+                api: Api::Chat,
+                block: json!({ name: thought }),
+            };
+            out.insert(at, ProviderEvent::ReasoningEnd(Some(kept)));
+        }
+    }
+
+    /// What is no thought.
+    fn answer(&mut self, delta: &Value, out: &mut Vec<ProviderEvent>) -> Result<(), ProviderError> {
         match &delta["content"] {
             Value::Array(parts) => {
                 let texts = parts.iter().filter_map(|part| some_text(&part["text"]));

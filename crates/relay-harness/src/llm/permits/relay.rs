@@ -1,4 +1,7 @@
 //! Permission by the relay: a stored record for each call, and a run whose rules those of nested runs can only narrow.
+//!
+//! An agent that is a session asks through it, so that people see it wait. Its guidance comes to its mailbox; one that has none
+//! would never read it, so there it is fetched and said with the refusal.
 
 use std::sync::Arc;
 
@@ -7,33 +10,70 @@ use futures_util::future::BoxFuture;
 use relay_protocol::ids::RunId;
 use relay_protocol::limits::REASON_BYTES;
 use relay_protocol::permission::{
-    AskPermission, CreateRun, ExecutionState, PermissionRecord, PermissionState, Permissions,
-    ToolParams,
+    AskPermission, CreateRun, ExecutionState, PermissionOutcome, PermissionRecord, PermissionState,
+    Permissions, ToolParams,
 };
-use relay_sdk::{AgentClient, Decision, Question};
+use relay_sdk::{AgentClient, AttachedSession, Decision, Question};
 
 use super::{PermitError, PermitRequest, Permits, Settled, Strength, ToolAsk, ToolEnd, Verdict};
 
 /// The permission runs of an agent on the relay.
 #[derive(Clone)]
 pub struct RelayPermits {
-    agent: AgentClient,
+    asker: Asker,
     run: RunId,
+    /// What relative paths of the tools are meant from.
     cwd: Option<String>,
 }
 
+/// Who asks.
+#[derive(Clone)]
+struct Asker {
+    agent: AgentClient,
+    session: Option<Arc<AttachedSession>>,
+}
+
+impl Asker {
+    async fn create_run(&self, run: &CreateRun) -> relay_sdk::Result<RunId> {
+        let run = match &self.session {
+            Some(session) => session.create_run(run).await,
+            None => self.agent.create_run(run).await,
+        };
+        run.map(|run| run.run_id)
+    }
+
+    async fn ask(&self, ask: AskPermission) -> relay_sdk::Result<Question> {
+        match &self.session {
+            Some(session) => session.ask_permission(ask).await,
+            None => self.agent.ask_permission(ask).await,
+        }
+    }
+}
+
 impl RelayPermits {
-    /// Begins an outermost run. `cwd` is what relative paths of the tools are meant from.
+    /// Begins an outermost run of an agent that is no session. `cwd` is what relative paths of the tools are meant from.
     pub async fn begin(
         agent: AgentClient,
         permissions: Option<Permissions>,
         cwd: Option<String>,
     ) -> Result<Self, PermitError> {
-        Self::create(agent, None, permissions, cwd).await
+        let session = None;
+        Self::create(Asker { agent, session }, None, permissions, cwd).await
+    }
+
+    /// Begins an outermost run in a session of the agent.
+    pub async fn begin_in(
+        agent: AgentClient,
+        session: Arc<AttachedSession>,
+        permissions: Option<Permissions>,
+        cwd: Option<String>,
+    ) -> Result<Self, PermitError> {
+        let session = Some(session);
+        Self::create(Asker { agent, session }, None, permissions, cwd).await
     }
 
     async fn create(
-        agent: AgentClient,
+        asker: Asker,
         parent_run_id: Option<RunId>,
         permissions: Option<Permissions>,
         cwd: Option<String>,
@@ -42,15 +82,9 @@ impl RelayPermits {
             parent_run_id,
             permissions,
         };
-        let run = agent
-            .create_run(&new)
-            .await
-            .map_err(|error| failed(&error))?;
-        Ok(Self {
-            agent,
-            run: run.run_id,
-            cwd,
-        })
+        let run = asker.create_run(&new).await;
+        let run = run.map_err(|error| failed(&error))?;
+        Ok(Self { asker, run, cwd })
     }
 
     /// The run's id.
@@ -76,9 +110,10 @@ impl Permits for RelayPermits {
             ..AskPermission::default()
         };
         async move {
-            let asked = self.agent.ask_permission(ask).await;
+            let asked = self.asker.ask(ask).await;
             let question = asked.map_err(|error| failed(&error))?;
-            Ok(Arc::new(Asked(question)) as Arc<dyn PermitRequest>)
+            let asker = self.asker.clone();
+            Ok(Arc::new(Asked { question, asker }) as Arc<dyn PermitRequest>)
         }
         .boxed()
     }
@@ -88,8 +123,8 @@ impl Permits for RelayPermits {
         narrower: Option<Permissions>,
     ) -> BoxFuture<'_, Result<Arc<dyn Permits>, PermitError>> {
         async move {
-            let (agent, cwd) = (self.agent.clone(), self.cwd.clone());
-            let run = Self::create(agent, Some(self.run), narrower, cwd).await?;
+            let (asker, cwd) = (self.asker.clone(), self.cwd.clone());
+            let run = Self::create(asker, Some(self.run), narrower, cwd).await?;
             Ok(Arc::new(run) as Arc<dyn Permits>)
         }
         .boxed()
@@ -97,7 +132,7 @@ impl Permits for RelayPermits {
 
     fn end(&self, reason: &'static str) -> BoxFuture<'_, ()> {
         async move {
-            let permissions = self.agent.permissions();
+            let permissions = self.asker.agent.permissions();
             if let Err(error) = permissions.end_run(self.run, Some(reason)).await {
                 tracing::warn!(run.id = %self.run, %error, "the relay does not know that a run has ended");
             }
@@ -106,20 +141,43 @@ impl Permits for RelayPermits {
     }
 }
 
-struct Asked(Question);
+struct Asked {
+    question: Question,
+    asker: Asker,
+}
+
+impl Asked {
+    /// What whoever refused wants to be done instead, for an agent that gets no messages.
+    async fn guidance(&self, outcome: Option<&PermissionOutcome>) -> Option<String> {
+        let message = outcome?.guidance_message_id?;
+        if self.asker.session.is_some() {
+            return None;
+        }
+        match self.asker.agent.message(message).await {
+            Ok(view) => Some(view.message.text),
+            Err(error) => {
+                tracing::warn!(message.id = %message, %error, "guidance could not be read");
+                None
+            }
+        }
+    }
+}
 
 impl PermitRequest for Asked {
     fn pending(&self) -> Option<PermissionRecord> {
-        let record = self.0.record();
+        let record = self.question.record();
         (record.state == PermissionState::Pending).then_some(record)
     }
 
     fn decided(&self) -> BoxFuture<'_, Result<Settled, PermitError>> {
         async move {
-            let decision = self.0.wait().await.map_err(|error| failed(&error))?;
+            let decision = self.question.wait().await;
+            let decision = decision.map_err(|error| failed(&error))?;
+            let outcome = self.question.record().outcome;
+            let guidance = self.guidance(outcome.as_ref()).await;
             Ok(Settled {
-                verdict: verdict(decision),
-                outcome: self.0.record().outcome,
+                verdict: verdict(decision, guidance),
+                outcome,
             })
         }
         .boxed()
@@ -127,7 +185,7 @@ impl PermitRequest for Asked {
 
     fn start(&self, params: ToolParams) -> BoxFuture<'_, Result<(), PermitError>> {
         async move {
-            let started = self.0.start(&params).await;
+            let started = self.question.start(&params).await;
             started.map(drop).map_err(|error| failed(&error))
         }
         .boxed()
@@ -143,8 +201,8 @@ impl PermitRequest for Asked {
                 }
                 ToolEnd::Unknown => (ExecutionState::Unknown, None),
             };
-            if let Err(error) = self.0.finish(state, error).await {
-                tracing::warn!(permission.id = %self.0.id(), %error, "the relay does not know how a tool ended");
+            if let Err(error) = self.question.finish(state, error).await {
+                tracing::warn!(permission.id = %self.question.id(), %error, "the relay does not know how a tool ended");
             }
         }
         .boxed()
@@ -152,23 +210,23 @@ impl PermitRequest for Asked {
 
     fn cancel(&self, reason: &'static str) -> BoxFuture<'_, ()> {
         async move {
-            if let Err(error) = self.0.cancel(Some(reason)).await {
-                tracing::warn!(permission.id = %self.0.id(), %error, "a question was not withdrawn");
+            if let Err(error) = self.question.cancel(Some(reason)).await {
+                tracing::warn!(permission.id = %self.question.id(), %error, "a question was not withdrawn");
             }
         }
         .boxed()
     }
 }
 
-/// Guidance comes as a message of its own, from whoever decided.
-fn verdict(decision: Decision) -> Verdict {
+fn verdict(decision: Decision, guidance: Option<String>) -> Verdict {
     match decision {
         Decision::Approved { params, .. } => Verdict::Allowed(params),
         Decision::Denied { reason, stop, .. } => Verdict::Denied {
             reason,
-            strength: match stop {
-                true => Strength::Turn,
-                false => Strength::Call,
+            strength: match (stop, guidance) {
+                (true, _) => Strength::Turn,
+                (false, Some(guidance)) => Strength::Guidance(guidance),
+                (false, None) => Strength::Call,
             },
         },
         Decision::Expired => Verdict::Expired,

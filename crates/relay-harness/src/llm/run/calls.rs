@@ -4,6 +4,7 @@
 //! of the calls, whichever ends first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -47,11 +48,16 @@ enum Asked {
     /// It can't run: it is said, and nobody is asked.
     Bad(String),
     Unasked(String),
+    /// The turn is over before it was asked about.
+    Skipped,
     May {
         tool: Arc<dyn Tool>,
         request: Arc<dyn PermitRequest>,
     },
 }
+
+/// How long a tool that has ended waits for the relay to know it.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 type Places = watch::Sender<Vec<(Sharing, Place)>>;
 
@@ -60,11 +66,19 @@ pub(super) async fn make(context: &Arc<Context>, calls: Vec<Planned>) -> Turn {
     let turn_id = new_id();
     let mut asked = Vec::with_capacity(calls.len());
     for planned in &calls {
-        asked.push(prepare(context, planned, &turn_id).await);
+        let is_vain = asked.iter().any(|asked| matches!(asked, Asked::Unasked(_)));
+        asked.push(match is_vain {
+            true => Asked::Skipped,
+            false => tokio::select! {
+                biased;
+                () = context.cancel.cancelled() => Asked::Skipped,
+                asked = prepare(context, planned, &turn_id) => asked,
+            },
+        });
     }
     let places = asked.iter().map(|asked| match asked {
         Asked::May { tool, .. } => (tool.sharing(), Place::Waiting),
-        Asked::Bad(_) | Asked::Unasked(_) => (Sharing::Shared, Place::Over),
+        Asked::Bad(_) | Asked::Unasked(_) | Asked::Skipped => (Sharing::Shared, Place::Over),
     });
     let places = Places::new(places.collect());
     // Ends questions, not what already runs.
@@ -159,6 +173,7 @@ impl One<'_> {
                 self.stop.cancel();
                 Came::Unasked(why)
             }
+            Asked::Skipped => Came::NotAllowed(cancelled()),
             Asked::May { tool, request } => {
                 let came = self.decide(tool.as_ref(), request.as_ref()).await;
                 self.now(Place::Over);
@@ -249,7 +264,8 @@ impl One<'_> {
         }
         self.tell_called(Value::Object(params.clone())).await;
         let came = self.run(tool, params).await;
-        request.finish(came.end()).await;
+        // A relay that can't be reached must not keep the result from the model.
+        let _ = timeout(LAST_WORDS, request.finish(came.end())).await;
         came
     }
 

@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn calls_take_effect_in_their_order() {
-        let table: [(&[(Sharing, Place)], usize, bool); 9] = [
+        type Calls = &'static [(Sharing, Place)];
+        let table: [(Calls, usize, bool); 9] = [
             (&[(Exclusive, Waiting)], 0, true),
             (&[(Exclusive, Waiting), (Exclusive, Waiting)], 1, false),
             (&[(Exclusive, Running), (Exclusive, Waiting)], 1, false),

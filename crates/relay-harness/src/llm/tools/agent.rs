@@ -101,6 +101,7 @@ impl Tool for AgentTool {
                 depth: above.depth + 1,
                 model,
                 permits,
+                inbox: None,
                 cancel: above.cancel.child_token(),
                 shared: above.shared.clone(),
             };

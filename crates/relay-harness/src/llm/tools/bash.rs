@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStdout;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::output::{Characters, Clipped};
 use super::{Tool, ToolContext, ToolOutput, params};
@@ -37,6 +37,12 @@ const SHOWN_BYTES: usize = 1024 * 1024;
 
 /// How long the end of the output may take after the command has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How a command is ended. Its standard input is closed from the beginning, so that is not waited for.
+const STOP: StopGrace = StopGrace {
+    eof: Duration::ZERO,
+    term: Duration::from_secs(2),
+};
 
 /// Where commands run, and what they know.
 #[derive(Clone, Debug)]
@@ -162,26 +168,37 @@ async fn follow(
 ) -> Ended {
     let deadline = Instant::now() + within;
     let mut stdout = child.take_stdout();
+    let mut buffer = vec![0; 16 * 1024];
     let mut exited = Box::pin(child.exited());
     let ended = loop {
         tokio::select! {
             () = context.cancelled() => break Ended::Cancelled,
             () = sleep_until(deadline) => break Ended::TooSlow,
             exit = &mut exited => break Ended::Exited(exit),
-            more = output.read(&mut stdout), if stdout.is_some() => {
-                if !more {
-                    stdout = None;
-                }
-            }
+            read = piece(&mut stdout, &mut buffer), if stdout.is_some() => match read {
+                0 => stdout = None,
+                // Not a part of what is waited for: it would be lost if something else comes first.
+                read => output.take(&buffer[..read]).await,
+            },
         }
     };
     if !matches!(ended, Ended::Exited(_)) {
-        child.stop(StopGrace::STANDARD).await;
+        child.stop(STOP).await;
     }
     // What was written before the end is there; a pipe that a foreign process holds open has no end.
-    let rest = async { while stdout.is_some() && output.read(&mut stdout).await {} };
-    let _ = timeout(LAST_WORDS, rest).await;
+    let last = Instant::now() + LAST_WORDS;
+    while let Ok(read @ 1..) = timeout_at(last, piece(&mut stdout, &mut buffer)).await {
+        output.take(&buffer[..read]).await;
+    }
     ended
+}
+
+/// The next piece; nothing at the end.
+async fn piece(stdout: &mut Option<ChildStdout>, buffer: &mut [u8]) -> usize {
+    match stdout {
+        Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
+        None => 0,
+    }
 }
 
 /// What a command writes: kept in part, shown as it comes.
@@ -190,7 +207,6 @@ struct Output<'a> {
     kept: Clipped,
     characters: Characters,
     shown: usize,
-    buffer: Vec<u8>,
 }
 
 impl<'a> Output<'a> {
@@ -200,22 +216,13 @@ impl<'a> Output<'a> {
             kept: Clipped::new(HEAD_BYTES, TAIL_BYTES),
             characters: Characters::default(),
             shown: 0,
-            buffer: vec![0; 16 * 1024],
         }
     }
 
-    /// Reads a piece; false at the end. Nothing is lost when it is dropped while it waits for one.
-    async fn read(&mut self, stdout: &mut Option<ChildStdout>) -> bool {
-        let Some(pipe) = stdout else { return false };
-        match pipe.read(&mut self.buffer).await {
-            Ok(read @ 1..) => {
-                self.kept.push(&self.buffer[..read]);
-                let text = self.characters.push(&self.buffer[..read]);
-                self.show(text).await;
-                true
-            }
-            _ => false,
-        }
+    async fn take(&mut self, bytes: &[u8]) {
+        self.kept.push(bytes);
+        let text = self.characters.push(bytes);
+        self.show(text).await;
     }
 
     async fn show(&mut self, text: String) {

@@ -158,14 +158,15 @@ fn change(path: &str, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Change
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
-    fn patched(
-        files: &[(&str, &str)],
-        patch: &str,
-    ) -> (Result<Vec<String>, String>, Vec<(String, String)>) {
+    /// What was told, and all files that are there afterwards.
+    type Patched = (Result<Vec<String>, String>, Vec<(String, String)>);
+
+    fn patched(files: &[(&str, &str)], patch: &str) -> Patched {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(directory.path().join(name), text).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use relay_harness::llm::ask::{AskOptions, ask};
+use relay_harness::llm::ask::ask;
 use relay_harness::llm::conversation::{Api, Content, Media, Message, Said, ToolCall, ToolResult};
 use relay_harness::llm::error::{ErrorKind, ProviderError};
 use relay_harness::llm::http::{HttpProvider, HttpSettings};
@@ -61,11 +61,7 @@ async fn answer(
     request: ModelRequest,
     retry: RetryPolicy,
 ) -> (Vec<ProviderEvent>, Option<ProviderError>) {
-    let options = AskOptions {
-        retry,
-        ..AskOptions::default()
-    };
-    let mut answer = ask(provider, request, options);
+    let mut answer = ask(provider, request, retry);
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event {
@@ -376,7 +372,7 @@ async fn who_leaves_closes_the_connection() {
     for api in APIS {
         let server = server(json!([["one", { "wait": "never" }, "two"]])).await;
         let request = request(vec![Message::user("hi")]);
-        let mut answer = ask(provider(&server, api), request, AskOptions::default());
+        let mut answer = ask(provider(&server, api), request, RetryPolicy::default());
         while let Some(event) = answer.next().await {
             if matches!(event.unwrap(), ProviderEvent::Text(_)) {
                 break;
@@ -441,4 +437,55 @@ async fn nobody_there_is_an_error_that_says_so() {
     let (_, error) = answer(provider, request, RetryPolicy::NEVER).await;
     let error = error.unwrap();
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+}
+
+/// What an adapter is told of thoughts, and where it gives them back.
+#[tokio::test]
+async fn thoughts_go_back_to_whoever_thought_them() {
+    let thinks = json!([{ "reasoning": "hm" }, { "tool": "bash", "arguments": {}, "id": "c1" }]);
+    let server = server(json!([thinks, "done", "done", "done"])).await;
+    let (events, error) = asked(&server, Api::Chat).await;
+    assert_eq!(error, None);
+    let kept = events.iter().find_map(|event| match event {
+        ProviderEvent::ReasoningEnd(kept) => kept.clone(),
+        _ => None,
+    });
+    let said = vec![
+        Said::Reasoning {
+            text: "hm".to_owned(),
+            kept,
+        },
+        Said::ToolCall(ToolCall {
+            id: "c1".to_owned(),
+            name: "bash".to_owned(),
+            arguments: "{}".to_owned(),
+        }),
+    ];
+    let mut messages = vec![
+        Message::user("hi"),
+        Message::Assistant(said),
+        Message::Tool(ToolResult::text("c1", "ok")),
+    ];
+    let thought = |number: usize| {
+        let body = server.requests()[number].body.clone();
+        body["messages"][1]["reasoning_content"].clone()
+    };
+    let ask = |api, messages: &Vec<Message>| {
+        let request = ModelRequest {
+            tools: Vec::new(),
+            ..request(messages.clone())
+        };
+        answer(provider(&server, api), request, RetryPolicy::NEVER)
+    };
+    ask(Api::Chat, &messages).await;
+    assert_eq!(thought(1), "hm");
+    messages.push(Message::user("and now?"));
+    ask(Api::Chat, &messages).await;
+    assert_eq!(thought(2), Value::Null, "the turn is over");
+    ask(Api::Anthropic, &messages).await;
+    let body = server.requests()[3].body.clone();
+    assert!(!body.to_string().contains("hm"), "{body}");
+    // Without tools to call the provider wants to know at least those that were called.
+    assert_eq!(body["tools"][0]["name"], "bash");
+    assert_eq!(body["tool_choice"], json!({ "type": "none" }));
 }

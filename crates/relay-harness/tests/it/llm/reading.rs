@@ -61,7 +61,10 @@ pub(crate) fn told(events: &[ProviderEvent]) -> Vec<String> {
         ProviderEvent::Text(text) => format!("text {text:?}"),
         ProviderEvent::Reasoning(text) => format!("thought {text:?}"),
         ProviderEvent::ReasoningEnd(None) => "thought.".to_owned(),
-        ProviderEvent::ReasoningEnd(Some(kept)) => format!("kept {}", kept.block["type"]),
+        ProviderEvent::ReasoningEnd(Some(kept)) => match kept.block["type"].as_str() {
+            Some(kind) => format!("kept {kind:?}"),
+            None => format!("kept {}", kept.block),
+        },
         ProviderEvent::CallBegin { call, id, name } => format!("call {call} {id} {name}"),
         ProviderEvent::CallArguments { call, text } => format!("more {call} {text}"),
         ProviderEvent::CallEnd { call } => format!("end {call}"),

@@ -57,6 +57,7 @@ fn what_gateways_make_of_chat_completions() {
     let expected = [
         r#"thought "Let me""#,
         r#"thought " see.""#,
+        r#"kept {"reasoning":"Let me see."}"#,
         r#"text "It is ""#,
         r#"text "done.""#,
         "usage 7 5 0 0",

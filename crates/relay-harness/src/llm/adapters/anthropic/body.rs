@@ -1,5 +1,7 @@
 //! A question in the form of Messages: roles take turns, and the answers of tools are said by the user.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::llm::adapters::BodyOptions;
@@ -28,8 +30,30 @@ pub(in crate::llm::adapters) fn body(request: &ModelRequest, options: &BodyOptio
             })
         });
         body["tools"] = tools.collect();
+    } else {
+        let names: BTreeSet<&str> = called(&request.messages).collect();
+        if !names.is_empty() {
+            // A conversation with calls is refused without the tools that it calls.
+            let tools = names.into_iter();
+            let tools =
+                tools.map(|name| json!({ "name": name, "input_schema": { "type": "object" } }));
+            body["tools"] = tools.collect();
+            body["tool_choice"] = json!({ "type": "none" });
+        }
     }
     body
+}
+
+/// The tools that a conversation calls.
+fn called(messages: &[Message]) -> impl Iterator<Item = &str> {
+    let said = messages.iter().flat_map(|message| match message {
+        Message::Assistant(said) => said.as_slice(),
+        _ => &[],
+    });
+    said.filter_map(|part| match part {
+        Said::ToolCall(call) => Some(call.name.as_str()),
+        _ => None,
+    })
 }
 
 fn messages(messages: &[Message]) -> Value {

@@ -1,12 +1,13 @@
 //! A question in the form of Chat Completions.
 //!
-//! Tools answer in text alone here, so pictures that a tool gave are shown by the user right after the answers. Thoughts are not given
-//! back: there is no agreed place for them, and some servers refuse them.
+//! Tools answer in text alone here, so pictures that a tool gave are shown by the user right after the answers. Instructions are one message
+//! at the start: templates of some models refuse others. Thoughts go back, under the name under which they came, with the calls of the turn that
+//! is not over yet: there some servers want them, and elsewhere some refuse them.
 
 use serde_json::{Value, json};
 
 use crate::llm::adapters::BodyOptions;
-use crate::llm::conversation::{Content, Message, Said, words};
+use crate::llm::conversation::{Api, Content, Message, Said, instructions, words};
 use crate::llm::provider::ModelRequest;
 
 /// The body of a request.
@@ -34,16 +35,22 @@ pub(in crate::llm::adapters) fn body(request: &ModelRequest, options: &BodyOptio
 
 fn messages(messages: &[Message]) -> Value {
     let mut all = Vec::with_capacity(messages.len());
+    let instructions = instructions(messages);
+    if !instructions.is_empty() {
+        all.push(json!({ "role": "system", "content": instructions }));
+    }
+    let is_user = |message: &Message| matches!(message, Message::User(_));
+    let turn = messages.iter().rposition(is_user).unwrap_or(0);
     // What tools showed; it may not stand between their answers.
     let mut shown = Vec::new();
-    for message in messages {
+    for (at, message) in messages.iter().enumerate() {
         if !matches!(message, Message::Tool(_)) {
             show(&mut shown, &mut all);
         }
         all.push(match message {
-            Message::System(text) => json!({ "role": "system", "content": text }),
+            Message::System(_) => continue,
             Message::User(content) => json!({ "role": "user", "content": user(content) }),
-            Message::Assistant(said) => assistant(said),
+            Message::Assistant(said) => assistant(said, at > turn),
             Message::Tool(result) => {
                 shown.extend(result.content.iter().filter_map(not_text));
                 json!({
@@ -89,7 +96,7 @@ fn not_text(content: &Content) -> Option<Value> {
     }
 }
 
-fn assistant(said: &[Said]) -> Value {
+fn assistant(said: &[Said], in_turn: bool) -> Value {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for part in said {
         match part {
@@ -107,6 +114,26 @@ fn assistant(said: &[Said]) -> Value {
             message["content"] = Value::Null;
         }
         message["tool_calls"] = json!(calls);
+        if in_turn {
+            give_back(said, &mut message);
+        }
     }
     message
+}
+
+fn give_back(said: &[Said], message: &mut Value) {
+    for part in said {
+        let Said::Reasoning {
+            kept: Some(kept), ..
+        } = part
+        else {
+            continue;
+        };
+        for (name, thought) in kept.block.as_object().into_iter().flatten() {
+            if kept.api == Api::Chat {
+                let before = message[name].as_str().unwrap_or_default();
+                message[name] = json!(before.to_owned() + thought.as_str().unwrap_or_default());
+            }
+        }
+    }
 }

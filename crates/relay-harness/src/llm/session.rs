@@ -1,0 +1,314 @@
+//! A model on the relay: messages to its agent become what its user says, and it can send.
+//!
+//! [`attach`] makes a session of a [`SessionSetup`]. A task owns it: it starts a run when something has come and none goes on. What
+//! comes during one is said before the next question, if it may disturb, and begins the next run otherwise (`bag.rs`). A message is
+//! delivered when the model has begun to answer a question that has it in it; one that could not be asked goes back.
+
+mod bag;
+mod report;
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::capability::{
+    AgentSessionCapabilities, DeliveryCapabilities, EventCapabilities, LifecycleCapabilities,
+    MessagingCapabilities,
+};
+use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt};
+use relay_protocol::ids::DeliveryId;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::permission::Permissions;
+use relay_protocol::session::BoundaryKind;
+use relay_protocol::status::AgentStatus;
+use relay_protocol::wire::True;
+use relay_sdk::{
+    AgentClient, AgentDeliveryAdapter, AgentSession, AttachedSession, ControlError, EventHandler,
+    SessionError, accepted, failed, failed_for_now,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::bag::{Bag, Delivery};
+use self::report::{EMITS, Reporter};
+use super::conversation::Message;
+use super::limits::{EVENT_QUEUE, RunLimits};
+use super::models::{Model, Models};
+use super::permits::RelayPermits;
+use super::retry::RetryPolicy;
+use super::run::{EndReason, RunEvent, RunOutcome, RunSetup, run};
+use super::tools::{SendTool, Tools};
+
+/// A model as an agent.
+#[derive(Clone)]
+pub struct SessionSetup {
+    /// Who is asked.
+    pub model: Model,
+    /// Whom nested runs may ask instead.
+    pub models: Models,
+    /// What it can call; `send` is added.
+    pub tools: Tools,
+    /// Instructions.
+    pub system: String,
+    /// The rules of its runs, beside those of the workspace.
+    pub permissions: Option<Permissions>,
+    /// What relative paths are meant from.
+    pub cwd: Option<String>,
+    /// How far each run may go.
+    pub limits: RunLimits,
+    /// When models are asked again.
+    pub retry: RetryPolicy,
+}
+
+/// Puts a model on the relay, as a body of this agent.
+pub async fn attach(agent: AgentClient, setup: SessionSetup) -> relay_sdk::Result<LlmSession> {
+    let bag = Arc::new(Bag::default());
+    let events = Arc::new(OnceLock::new());
+    let release = CancellationToken::new();
+    let (over, is_over) = watch::channel(false);
+    let served = Served {
+        identity: agent.identity().clone(),
+        bag: bag.clone(),
+        events: events.clone(),
+        release: release.clone(),
+        is_over,
+    };
+    let attaching = agent
+        .attach(served)
+        .harness("llm")
+        .safe_states([AgentStatus::Idle])
+        .status(AgentStatus::Idle);
+    let attached = Arc::new(attaching.await?);
+    bag.deliver_by(attached.clone());
+    let messages = match setup.system.is_empty() {
+        true => Vec::new(),
+        false => vec![Message::System(setup.system.clone())],
+    };
+    let driver = Driver {
+        agent,
+        setup,
+        bag,
+        attached: attached.clone(),
+        events,
+        release: release.clone(),
+        messages,
+    };
+    let driving = tokio::spawn(async move {
+        driver.drive().await;
+        over.send_replace(true);
+    });
+    Ok(LlmSession {
+        attached,
+        release,
+        driving,
+    })
+}
+
+/// A model that is on the relay. Dropped, it leaves the relay, and what it does ends.
+pub struct LlmSession {
+    attached: Arc<AttachedSession>,
+    release: CancellationToken,
+    driving: JoinHandle<()>,
+}
+
+impl LlmSession {
+    /// The session on the relay.
+    #[must_use]
+    pub fn attached(&self) -> &AttachedSession {
+        &self.attached
+    }
+
+    /// Ends it in order: what it does is cancelled, what it has not read goes back.
+    pub async fn end(mut self) {
+        self.release.cancel();
+        let _ = (&mut self.driving).await;
+    }
+}
+
+impl Drop for LlmSession {
+    fn drop(&mut self) {
+        self.driving.abort();
+    }
+}
+
+/// The task of a session.
+struct Driver {
+    agent: AgentClient,
+    setup: SessionSetup,
+    bag: Arc<Bag>,
+    attached: Arc<AttachedSession>,
+    events: Arc<OnceLock<EventHandler>>,
+    release: CancellationToken,
+    messages: Vec<Message>,
+}
+
+impl Driver {
+    async fn drive(mut self) {
+        let mut reporter = Reporter::new(self.events.clone());
+        self.at_boundary(BoundaryKind::NextMessage);
+        loop {
+            tokio::select! {
+                () = self.release.cancelled() => break,
+                ended = self.attached.ended() => {
+                    let _ = ended;
+                    break;
+                }
+                () = self.bag.has_mail() => {}
+            }
+            reporter.status(AgentStatus::Active, None);
+            let outcome = self.run(&mut reporter).await;
+            self.messages = outcome.messages;
+            if outcome.reason == EndReason::Cancelled {
+                break;
+            }
+            if !self.bag.turn_over() {
+                reporter.status(AgentStatus::Idle, outcome.error.as_deref());
+                self.at_boundary(BoundaryKind::NextMessage);
+            }
+        }
+        self.bag.give_back_all("the session has ended");
+    }
+
+    async fn run(&self, reporter: &mut Reporter) -> RunOutcome {
+        let (sender, mut told) = mpsc::channel(EVENT_QUEUE);
+        let mut running = self.start(sender);
+        loop {
+            tokio::select! {
+                Some(event) = told.recv() => self.happened(&event, reporter),
+                outcome = &mut running => {
+                    while let Ok(event) = told.try_recv() {
+                        self.happened(&event, reporter);
+                    }
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    fn start(&self, events: mpsc::Sender<RunEvent>) -> BoxFuture<'static, RunOutcome> {
+        let (setup, messages) = (self.setup.clone(), self.messages.clone());
+        let (agent, attached, bag) = (self.agent.clone(), self.attached.clone(), self.bag.clone());
+        let cancel = self.release.child_token();
+        async move {
+            let rules = setup.permissions;
+            let permits = RelayPermits::begin_in(agent.clone(), attached, rules, setup.cwd).await;
+            let permits = match permits {
+                Ok(permits) => permits,
+                Err(error) => {
+                    bag.refuse_all(&error.to_string());
+                    return RunOutcome::unbegun(messages, error.to_string());
+                }
+            };
+            let setup = RunSetup {
+                model: setup.model,
+                models: setup.models,
+                tools: setup.tools.with(SendTool::new(agent)),
+                permits: Arc::new(permits),
+                limits: setup.limits,
+                retry: setup.retry,
+                agent_id: None,
+                inbox: Some(bag),
+            };
+            run(setup, messages, events, cancel).await
+        }
+        .boxed()
+    }
+
+    fn happened(&self, event: &RunEvent, reporter: &mut Reporter) {
+        if reporter.take(event) {
+            self.at_boundary(BoundaryKind::NextToolCall);
+        }
+    }
+
+    /// Whatever waits for this moment may come.
+    fn at_boundary(&self, kind: BoundaryKind) {
+        let attached = self.attached.clone();
+        tokio::spawn(async move {
+            // Without a link nothing waits; it is said again at the next one.
+            let _ = attached.boundary(kind).await;
+        });
+    }
+}
+
+/// What the relay's client serves.
+struct Served {
+    identity: AgentIdentity,
+    bag: Arc<Bag>,
+    events: Arc<OnceLock<EventHandler>>,
+    release: CancellationToken,
+    is_over: watch::Receiver<bool>,
+}
+
+impl AgentDeliveryAdapter for Served {
+    async fn receive_message(
+        &self,
+        message: RelayMessage,
+        ctx: MessageContext,
+    ) -> Result<MessageReceipt, SessionError> {
+        let delivery = match Delivery::new(&message, &ctx) {
+            Ok(delivery) => delivery,
+            Err(why) => return Ok(failed(why)),
+        };
+        let disturbs = matches!(
+            ctx.mode,
+            DeliveryMode::Immediate | DeliveryMode::NextToolCall
+        );
+        match self.bag.put(delivery, disturbs) {
+            true => Ok(accepted(ctx.id)),
+            false => Ok(failed_for_now("too many messages wait for the model")),
+        }
+    }
+
+    async fn cancel(&self, id: DeliveryId, _: Option<String>) -> Result<(), ControlError> {
+        match self.bag.take_out(id) {
+            true => Ok(()),
+            false => Err(ControlError::Failed(
+                "the model has the message already".to_owned(),
+            )),
+        }
+    }
+}
+
+impl AgentSession for Served {
+    fn identity(&self) -> AgentIdentity {
+        self.identity.clone()
+    }
+
+    fn capabilities(&self) -> AgentSessionCapabilities {
+        AgentSessionCapabilities {
+            messaging: MessagingCapabilities {
+                receive: True,
+                send: Some(true),
+                attachments: vec![AttachmentKind::Text, AttachmentKind::Image],
+            },
+            delivery: DeliveryCapabilities {
+                modes: vec![
+                    DeliveryMode::Immediate,
+                    DeliveryMode::NextMessage,
+                    DeliveryMode::NextToolCall,
+                    DeliveryMode::OnIdle,
+                ],
+                queue: None,
+            },
+            events: EventCapabilities {
+                emits: EMITS.to_vec(),
+            },
+            actions: None,
+            lifecycle: LifecycleCapabilities::default(),
+        }
+    }
+
+    fn on_event(&self, handler: EventHandler) {
+        // Called once.
+        let _ = self.events.set(handler);
+    }
+
+    async fn release(&self, _: Option<String>) {
+        self.release.cancel();
+        let mut is_over = self.is_over.clone();
+        // The task is gone when nobody can say that it is over.
+        let _ = is_over.wait_for(|over| *over).await;
+    }
+}

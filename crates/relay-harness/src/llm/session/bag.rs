@@ -1,0 +1,194 @@
+//! What has come for a model: what may be said before its next question, what waits for its next run, and what it was asked with.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use relay_protocol::agent::Metadata;
+use relay_protocol::delivery::{DOOR, DeliveredReceipt, MessageContext, MessageReceipt};
+use relay_protocol::ids::DeliveryId;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::render::render;
+use relay_sdk::{AttachedSession, failed_for_now};
+use tokio::sync::Notify;
+
+use crate::llm::conversation::{Content, Media, Message};
+use crate::llm::run::Inbox;
+
+/// Most messages that wait.
+const MAX_WAITING: usize = 256;
+
+/// The door of what came into a conversation.
+const PROMPT_DOOR: &str = "llm.prompt";
+
+/// A message on its way to a model.
+pub(super) struct Delivery {
+    id: DeliveryId,
+    content: Vec<Content>,
+}
+
+impl Delivery {
+    /// Its text as everybody's, and its inline images.
+    pub(super) fn new(message: &RelayMessage, context: &MessageContext) -> Result<Self, String> {
+        let mut token = [0; 8];
+        getrandom::fill(&mut token)
+            .map_err(|_| "there is no randomness for the fence".to_owned())?;
+        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut content = vec![Content::Text(render(message, context, &token))];
+        let images = message.attachments.iter();
+        let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
+        content.extend(images.filter_map(|image| {
+            Some(Content::Image(Media {
+                data: image.data.clone()?,
+                media_type: image.media_type.clone(),
+            }))
+        }));
+        let id = context.id;
+        Ok(Self { id, content })
+    }
+}
+
+/// What has come for a model.
+#[derive(Default)]
+pub(super) struct Bag {
+    state: Mutex<State>,
+    mail: Notify,
+    attached: OnceLock<Arc<AttachedSession>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// To be said before the next question.
+    next: VecDeque<Delivery>,
+    /// To be said when the run has ended.
+    later: VecDeque<Delivery>,
+    /// Said with a question that is not answered yet.
+    asked: Vec<DeliveryId>,
+    is_running: bool,
+}
+
+impl Bag {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is told what became of messages.
+    pub(super) fn deliver_by(&self, attached: Arc<AttachedSession>) {
+        // Called once.
+        let _ = self.attached.set(attached);
+    }
+
+    /// Puts a message in; false where it is full.
+    pub(super) fn put(&self, delivery: Delivery, disturbs: bool) -> bool {
+        let mut state = self.state();
+        if state.next.len() + state.later.len() >= MAX_WAITING {
+            return false;
+        }
+        match state.is_running && !disturbs {
+            true => state.later.push_back(delivery),
+            false => state.next.push_back(delivery),
+        }
+        drop(state);
+        self.mail.notify_one();
+        true
+    }
+
+    /// Takes out a message that was not said; false where it was.
+    pub(super) fn take_out(&self, id: DeliveryId) -> bool {
+        let mut state = self.state();
+        let before = state.next.len() + state.later.len();
+        state.next.retain(|delivery| delivery.id != id);
+        state.later.retain(|delivery| delivery.id != id);
+        state.next.len() + state.later.len() < before
+    }
+
+    /// Waits for something to begin a run with.
+    pub(super) async fn has_mail(&self) {
+        loop {
+            let mail = self.mail.notified();
+            {
+                let mut state = self.state();
+                if !state.next.is_empty() {
+                    state.is_running = true;
+                    return;
+                }
+            }
+            mail.await;
+        }
+    }
+
+    /// The run is over: what waited for that comes next. Whether there is anything.
+    pub(super) fn turn_over(&self) -> bool {
+        let mut state = self.state();
+        let later = std::mem::take(&mut state.later);
+        state.next.extend(later);
+        state.is_running = false;
+        !state.next.is_empty()
+    }
+
+    /// No run could begin: what was to be said goes back.
+    pub(super) fn refuse_all(&self, why: &str) {
+        let next = std::mem::take(&mut self.state().next);
+        self.give_back(next.into_iter().map(|delivery| delivery.id), why);
+    }
+
+    /// What was never said goes back.
+    pub(super) fn give_back_all(&self, why: &str) {
+        let (next, later) = {
+            let mut state = self.state();
+            (
+                std::mem::take(&mut state.next),
+                std::mem::take(&mut state.later),
+            )
+        };
+        let all = next.into_iter().chain(later);
+        self.give_back(all.map(|delivery| delivery.id), why);
+    }
+
+    fn give_back(&self, ids: impl IntoIterator<Item = DeliveryId>, why: &str) {
+        for id in ids {
+            let mut receipt = failed_for_now(why);
+            if let MessageReceipt::Failed(failed) = &mut receipt {
+                failed.delivery_id = Some(id);
+            }
+            self.settle(receipt);
+        }
+    }
+
+    fn settle(&self, receipt: MessageReceipt) {
+        let Some(attached) = self.attached.get().cloned() else {
+            return;
+        };
+        tokio::spawn(async move {
+            if let Err(error) = attached.receipt(receipt).await {
+                tracing::warn!(%error, "a receipt was not stored");
+            }
+        });
+    }
+}
+
+impl Inbox for Bag {
+    fn take(&self) -> Vec<Message> {
+        let mut state = self.state();
+        let next = std::mem::take(&mut state.next);
+        state.asked = next.iter().map(|delivery| delivery.id).collect();
+        next.into_iter()
+            .map(|delivery| Message::User(delivery.content))
+            .collect()
+    }
+
+    fn answered(&self) {
+        let asked = std::mem::take(&mut self.state().asked);
+        for delivery_id in asked {
+            let door = (DOOR.to_owned(), PROMPT_DOOR.into());
+            self.settle(MessageReceipt::Delivered(DeliveredReceipt {
+                delivery_id,
+                metadata: Some(Metadata::from_iter([door])),
+            }));
+        }
+    }
+
+    fn unanswered(&self, why: &str) {
+        let asked = std::mem::take(&mut self.state().asked);
+        self.give_back(asked, why);
+    }
+}

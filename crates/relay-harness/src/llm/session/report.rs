@@ -1,0 +1,154 @@
+//! What a run's events say to others on the relay.
+
+use std::sync::{Arc, OnceLock};
+use std::time::UNIX_EPOCH;
+
+use relay_protocol::session_event::{
+    AgentSessionEvent, AgentSessionEventType, ErrorReport, StatusChanged, ToolCalled,
+    ToolCompleted, ToolFailed, TranscriptChunk, TranscriptChunkReport, TranscriptRole,
+    UsageUpdated,
+};
+use relay_protocol::status::AgentStatus;
+use relay_protocol::time::Timestamp;
+use relay_sdk::EventHandler;
+
+use crate::llm::run::{Happening, RunEvent};
+
+/// What is reported.
+pub(super) const EMITS: &[AgentSessionEventType] = &[
+    AgentSessionEventType::StatusChanged,
+    AgentSessionEventType::ToolCalled,
+    AgentSessionEventType::ToolCompleted,
+    AgentSessionEventType::ToolFailed,
+    AgentSessionEventType::TranscriptChunk,
+    AgentSessionEventType::UsageUpdated,
+    AgentSessionEventType::Error,
+];
+
+/// Reports what happens.
+pub(super) struct Reporter {
+    events: Arc<OnceLock<EventHandler>>,
+    status: AgentStatus,
+    /// A text that is being said: its id and what there is of it.
+    text: Option<(String, String)>,
+    sequence: u64,
+}
+
+impl Reporter {
+    pub(super) const fn new(events: Arc<OnceLock<EventHandler>>) -> Self {
+        Self {
+            events,
+            status: AgentStatus::Idle,
+            text: None,
+            sequence: 0,
+        }
+    }
+
+    /// Reports a change of status.
+    pub(super) fn status(&mut self, status: AgentStatus, reason: Option<&str>) {
+        if self.status == status {
+            return;
+        }
+        self.status = status;
+        self.emit(AgentSessionEvent::StatusChanged(StatusChanged {
+            status,
+            previous_status: None,
+            reason: reason.map(str::to_owned),
+        }));
+    }
+
+    /// Reports an event of a run; true where a tool call has ended.
+    pub(super) fn take(&mut self, event: &RunEvent) -> bool {
+        match &event.what {
+            Happening::Text { id, content } => match &mut self.text {
+                Some((own, text)) if own == id => text.push_str(content),
+                _ => {
+                    self.flush();
+                    self.text = Some((id.clone(), content.clone()));
+                }
+            },
+            Happening::Called { id, name, input } => {
+                self.flush();
+                self.emit(AgentSessionEvent::ToolCalled(ToolCalled {
+                    run: Some(id.clone()),
+                    tool: name.clone(),
+                    input: Some(input.clone()),
+                }));
+            }
+            Happening::Result { id, name, output } => {
+                self.flush();
+                self.result(id, name, output);
+                return true;
+            }
+            Happening::Usage(usage) => {
+                self.flush();
+                self.emit(AgentSessionEvent::UsageUpdated(UsageUpdated {
+                    tokens: Some(usage.input_tokens + usage.output_tokens),
+                    cost_usd: None,
+                    metadata: None,
+                }));
+            }
+            Happening::Failed { message, retryable } => {
+                self.flush();
+                self.emit(AgentSessionEvent::Error(ErrorReport {
+                    error: message.clone(),
+                    code: None,
+                    retryable: Some(*retryable),
+                }));
+            }
+            Happening::Started { .. }
+            | Happening::Ended { .. }
+            | Happening::Reasoning { .. }
+            | Happening::Progress { .. }
+            | Happening::Asked(_)
+            | Happening::Resolved(_) => self.flush(),
+        }
+        false
+    }
+
+    fn result(&self, id: &str, name: &str, output: &serde_json::Value) {
+        let (run, tool) = (Some(id.to_owned()), name.to_owned());
+        self.emit(match output.get("result") {
+            Some(_) => AgentSessionEvent::ToolCompleted(ToolCompleted {
+                run,
+                tool,
+                output: Some(output.clone()),
+                duration_ms: None,
+            }),
+            None => AgentSessionEvent::ToolFailed(ToolFailed {
+                run,
+                tool,
+                error: output.to_string(),
+                retryable: None,
+            }),
+        });
+    }
+
+    /// Reports the text that was said so far.
+    fn flush(&mut self) {
+        let Some((id, content)) = self.text.take() else {
+            return;
+        };
+        self.sequence += 1;
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+        self.emit(AgentSessionEvent::TranscriptChunk(TranscriptChunkReport {
+            chunk: TranscriptChunk {
+                id,
+                at: Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
+                role: TranscriptRole::Agent,
+                content,
+                sequence: self.sequence,
+                metadata: None,
+            },
+        }));
+    }
+
+    fn emit(&self, event: AgentSessionEvent) {
+        let Some(events) = self.events.get() else {
+            return;
+        };
+        if let Err(error) = events.emit(event) {
+            tracing::warn!(%error, "an event of a session is lost");
+        }
+    }
+}
