@@ -64,9 +64,57 @@ pub struct SessionSetup {
 
 /// Puts a model on the relay, as a body of this agent.
 pub async fn attach(agent: AgentClient, setup: SessionSetup) -> relay_sdk::Result<LlmSession> {
+    let messages = match setup.system.is_empty() {
+        true => Vec::new(),
+        false => vec![Message::System(setup.system.clone())],
+    };
+    let release = CancellationToken::new();
+    let (driver, over) = put_on(agent, setup, messages, release.clone()).await?;
+    let attached = driver.attached.clone();
+    let driving = tokio::spawn(async move {
+        driver.drive().await;
+        over.send_replace(true);
+    });
+    Ok(LlmSession {
+        attached,
+        release,
+        driving,
+    })
+}
+
+/// One conversation in a session of its own: goes on with what was said so far, tells of all that happens, and leaves the relay
+/// when the model has said all, or the token is cancelled.
+pub async fn converse(
+    agent: AgentClient,
+    setup: SessionSetup,
+    messages: Vec<Message>,
+    told: mpsc::Sender<RunEvent>,
+    cancel: CancellationToken,
+) -> relay_sdk::Result<RunOutcome> {
+    let (driver, over) = put_on(agent.clone(), setup, messages, cancel).await?;
+    let mut reporter = Reporter::new(driver.events.clone());
+    reporter.status(AgentStatus::Active, None);
+    let outcome = driver.run(&mut reporter, Some(&told)).await;
+    driver.bag.give_back_all("the conversation has ended");
+    over.send_replace(true);
+    if let Ok(session) = driver.attached.session_id() {
+        let released = agent.release_session(session, Some("the conversation has ended"));
+        if let Err(error) = released.await {
+            tracing::warn!(session.id = %session, %error, "the relay does not know that a conversation has ended");
+        }
+    }
+    Ok(outcome)
+}
+
+/// Attaches a session, for whoever drives it then.
+async fn put_on(
+    agent: AgentClient,
+    setup: SessionSetup,
+    messages: Vec<Message>,
+    release: CancellationToken,
+) -> relay_sdk::Result<(Driver, watch::Sender<bool>)> {
     let bag = Arc::new(Bag::default());
     let events = Arc::new(OnceLock::new());
-    let release = CancellationToken::new();
     let (over, is_over) = watch::channel(false);
     let served = Served {
         identity: agent.identity().clone(),
@@ -82,28 +130,16 @@ pub async fn attach(agent: AgentClient, setup: SessionSetup) -> relay_sdk::Resul
         .status(AgentStatus::Idle);
     let attached = Arc::new(attaching.await?);
     bag.deliver_by(attached.clone());
-    let messages = match setup.system.is_empty() {
-        true => Vec::new(),
-        false => vec![Message::System(setup.system.clone())],
-    };
     let driver = Driver {
         agent,
         setup,
         bag,
-        attached: attached.clone(),
+        attached,
         events,
-        release: release.clone(),
+        release,
         messages,
     };
-    let driving = tokio::spawn(async move {
-        driver.drive().await;
-        over.send_replace(true);
-    });
-    Ok(LlmSession {
-        attached,
-        release,
-        driving,
-    })
+    Ok((driver, over))
 }
 
 /// A model that is on the relay. Dropped, it leaves the relay, and what it does ends.
@@ -158,7 +194,7 @@ impl Driver {
                 () = self.bag.has_mail() => {}
             }
             reporter.status(AgentStatus::Active, None);
-            let outcome = self.run(&mut reporter).await;
+            let outcome = self.run(&mut reporter, None).await;
             self.messages = outcome.messages;
             if outcome.reason == EndReason::Cancelled {
                 break;
@@ -171,19 +207,37 @@ impl Driver {
         self.bag.give_back_all("the session has ended");
     }
 
-    async fn run(&self, reporter: &mut Reporter) -> RunOutcome {
+    /// One run. `also` is told of all that happens, too.
+    async fn run(
+        &self,
+        reporter: &mut Reporter,
+        also: Option<&mpsc::Sender<RunEvent>>,
+    ) -> RunOutcome {
         let (sender, mut told) = mpsc::channel(EVENT_QUEUE);
         let mut running = self.start(sender);
         loop {
             tokio::select! {
-                Some(event) = told.recv() => self.happened(&event, reporter),
+                Some(event) = told.recv() => self.pass_on(event, reporter, also).await,
                 outcome = &mut running => {
                     while let Ok(event) = told.try_recv() {
-                        self.happened(&event, reporter);
+                        self.pass_on(event, reporter, also).await;
                     }
                     return outcome;
                 }
             }
+        }
+    }
+
+    async fn pass_on(
+        &self,
+        event: RunEvent,
+        reporter: &mut Reporter,
+        also: Option<&mpsc::Sender<RunEvent>>,
+    ) {
+        self.happened(&event, reporter);
+        if let Some(also) = also {
+            // Nobody listens any more; whoever began it decides what that means.
+            let _ = also.send(event).await;
         }
     }
 

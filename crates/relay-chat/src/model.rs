@@ -1,0 +1,203 @@
+//! Chats with a model: the loop, in a session of its own on the relay.
+//!
+//! What happens in a run is the chat's events as it is. Calls are asked about by the relay's stored requests; whoever began the chat
+//! decides, or anybody else who may.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use relay_harness::llm::conversation::Message;
+use relay_harness::llm::limits::{EVENT_QUEUE, RunLimits};
+use relay_harness::llm::models::{Model, Models};
+use relay_harness::llm::retry::RetryPolicy;
+use relay_harness::llm::run::{Happening, RunEvent};
+use relay_harness::llm::session::{SessionSetup, converse};
+use relay_harness::llm::tools::Tools;
+use relay_protocol::ids::PermissionId;
+use relay_protocol::permission::ResolvePermission;
+use relay_protocol::problem::Problem;
+use relay_rules::Policy;
+use relay_sdk::AgentClient;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::chats::Chat;
+use crate::gateway::{Begun, Deciding, Decides, Drives, ModelList};
+use crate::refusal::Refusal;
+use crate::request::{ChatRequest, With};
+
+/// How a token becomes a client, through whatever leads to the server.
+pub type Connect =
+    Box<dyn Fn(String) -> BoxFuture<'static, relay_sdk::Result<AgentClient>> + Send + Sync>;
+
+/// Whoever begins a chat.
+pub trait Visitor: Send + Sync + 'static {
+    /// The token of the agent that the chat runs as.
+    fn agent_token(&self) -> &str;
+
+    /// Decides about a call of the chat.
+    fn decide(
+        &self,
+        id: PermissionId,
+        decision: ResolvePermission,
+    ) -> BoxFuture<'_, Result<(), Box<Problem>>>;
+}
+
+/// What models work with.
+pub struct Workshop {
+    /// Who can be asked.
+    pub models: Models,
+    /// Who is asked when nobody is named.
+    pub default_model: Option<String>,
+    /// What can be called.
+    pub tools: Tools,
+    /// What relative paths are meant from.
+    pub cwd: Option<String>,
+    /// How far each run may go.
+    pub limits: RunLimits,
+    /// When models are asked again.
+    pub retry: RetryPolicy,
+}
+
+/// Chats with models, begun by visitors of one kind.
+pub struct ModelChats<V> {
+    shared: Arc<Shared>,
+    visitors: std::marker::PhantomData<fn(V)>,
+}
+
+struct Shared {
+    connect: Connect,
+    workshop: Workshop,
+}
+
+impl<V: Visitor> ModelChats<V> {
+    /// Chats in this workshop.
+    #[must_use]
+    pub fn new(connect: Connect, workshop: Workshop) -> Self {
+        Self {
+            shared: Arc::new(Shared { connect, workshop }),
+            visitors: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<V: Visitor> Drives for ModelChats<V> {
+    type Visitor = V;
+
+    fn models(&self) -> ModelList {
+        let Workshop {
+            models,
+            default_model,
+            ..
+        } = &self.shared.workshop;
+        ModelList::new(models.names(), default_model.clone())
+    }
+
+    fn prepare(
+        &self,
+        request: ChatRequest,
+        visitor: V,
+    ) -> BoxFuture<'static, Result<Begun, Refusal>> {
+        let shared = self.shared.clone();
+        async move {
+            let With::Model(name) = &request.with else {
+                return Err(Refusal::shape("agent", "nothing: this server has models only"));
+            };
+            // As the contract has it, a model that is not there is told of in the stream.
+            let model = shared.workshop.models.find(name);
+            let model = model.map_err(|unknown| unknown.to_string());
+            let messages = Message::from_chat(&request.messages)
+                .map_err(|error| Refusal::shape(&error.place, error.expected))?;
+            if let Some(permissions) = &request.permissions {
+                Policy::compile(permissions).map_err(|fault| {
+                    Refusal::shape(&fault.path, &format!("{}, found {}", fault.expected, fault.found))
+                })?;
+            }
+            let connected = (shared.connect)(visitor.agent_token().to_owned()).await;
+            let agent = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
+            let run = move |chat: Arc<Chat>| -> BoxFuture<'static, ()> {
+                async move {
+                    match model {
+                        Ok(model) => run(&shared.workshop, agent, model, request, messages, &chat).await,
+                        Err(unknown) => fail(&chat, &unknown),
+                    }
+                }
+                .boxed()
+            };
+            Ok(Begun {
+                decides: Arc::new(By(visitor)),
+                run: Box::new(run),
+            })
+        }
+        .boxed()
+    }
+}
+
+async fn run(
+    workshop: &Workshop,
+    agent: AgentClient,
+    model: Model,
+    request: ChatRequest,
+    messages: Vec<Message>,
+    chat: &Chat,
+) {
+    let setup = SessionSetup {
+        model,
+        models: workshop.models.clone(),
+        tools: workshop.tools.clone(),
+        system: String::new(),
+        permissions: request.permissions,
+        cwd: workshop.cwd.clone(),
+        limits: workshop.limits,
+        retry: workshop.retry,
+    };
+    let (tell, mut told) = mpsc::channel::<RunEvent>(EVENT_QUEUE);
+    let conversation = converse(agent, setup, messages, tell, chat.token());
+    let passing_on = async {
+        while let Some(event) = told.recv().await {
+            pass_on(chat, &event);
+        }
+    };
+    let (outcome, ()) = tokio::join!(conversation, passing_on);
+    match outcome {
+        Err(error) => fail(chat, &error.to_string()),
+        // Where no run began, no event has told why.
+        Ok(outcome) if !outcome.has_begun() => fail(chat, &outcome.error.unwrap_or_default()),
+        Ok(_) => {}
+    }
+}
+
+fn pass_on(chat: &Chat, event: &RunEvent) {
+    match &event.what {
+        Happening::Asked(asked) => chat.ask(&asked.id, event),
+        Happening::Resolved(resolved) => chat.resolve(&resolved.relay_id, event),
+        what => chat.tell(what.name(), event),
+    }
+}
+
+/// An error of the server's own.
+fn fail(chat: &Chat, message: &str) {
+    chat.tell("error", &json!({ "type": "error", "message": message }));
+}
+
+fn problem_of(error: &relay_sdk::Error) -> Problem {
+    use relay_protocol::problem::ErrorCode;
+    match error {
+        relay_sdk::Error::Problem(problem) => (**problem).clone(),
+        other => Problem::new(ErrorCode::Overloaded, other.to_string()),
+    }
+}
+
+/// Decides as the one who began the chat.
+struct By<V>(V);
+
+impl<V: Visitor> Decides for By<V> {
+    fn decide(&self, id: PermissionId, decision: ResolvePermission) -> Deciding<'_> {
+        async move {
+            let decided = self.0.decide(id, decision).await;
+            decided.map_err(|problem| Refusal::of(&problem))
+        }
+        .boxed()
+    }
+}
