@@ -5,7 +5,7 @@ use relay_harness::llm::error::ErrorKind;
 use relay_harness::llm::limits::AnswerLimits;
 use relay_harness::llm::provider::ProviderEvent;
 
-use super::reading::read_everyhow;
+use super::reading::{read, read_everyhow};
 
 struct Case {
     api: Api,
@@ -193,5 +193,41 @@ fn endless_streams_have_an_end() {
         let error = error.unwrap();
         assert_eq!(error.kind, ErrorKind::Limit, "{error}");
         assert!(error.message.contains(says), "{error}");
+    }
+}
+
+/// Whatever is done to a stream: it is an answer with an end, or an error, and nothing panics.
+#[test]
+fn damaged_streams_are_answers_or_errors() {
+    let streams = [
+        (Api::Chat, include_str!("recorded/chat-tools.sse")),
+        (Api::Chat, include_str!("recorded/chat-gateway.sse")),
+        (Api::Responses, include_str!("recorded/responses-tools.sse")),
+        (Api::Anthropic, include_str!("recorded/anthropic-tools.sse")),
+    ];
+    for (api, stream) in streams {
+        for at in (0..stream.len()).step_by(5) {
+            for change in [
+                b"".as_slice(),
+                b"\0",
+                b"\xff",
+                b"\"",
+                b"{",
+                b"0",
+                b"\n",
+                b"\n\n",
+                b"null",
+            ] {
+                let (before, after) = stream.as_bytes().split_at(at);
+                let damaged = [before, change, &after[1..]].concat();
+                let (events, error) = read(api, AnswerLimits::default(), [damaged.as_slice()]);
+                let stops = |event: &ProviderEvent| matches!(event, ProviderEvent::Stop(_));
+                assert_eq!(
+                    events.last().is_some_and(stops),
+                    error.is_none(),
+                    "{at} {change:?}"
+                );
+            }
+        }
     }
 }
