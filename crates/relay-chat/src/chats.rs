@@ -117,6 +117,12 @@ impl Chat {
         self.cancelled.cancelled().await;
     }
 
+    /// Cancelled with it.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
     /// Somebody looks from now on.
     pub(crate) fn look(chat: &Arc<Self>) -> Looking {
         let mut lookers = chat.lookers();

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::chats::Chat;
-use crate::gateway::{Begun, Deciding, Decides, Drives, ModelList};
+use crate::gateway::{Begun, Decides, Deciding, Drives, ModelList};
 use crate::refusal::Refusal;
 use crate::request::{ChatRequest, With};
 
@@ -102,7 +102,10 @@ impl<V: Visitor> Drives for ModelChats<V> {
         let shared = self.shared.clone();
         async move {
             let With::Model(name) = &request.with else {
-                return Err(Refusal::shape("agent", "nothing: this server has models only"));
+                return Err(Refusal::shape(
+                    "agent",
+                    "nothing: this server has models only",
+                ));
             };
             // As the contract has it, a model that is not there is told of in the stream.
             let model = shared.workshop.models.find(name);
@@ -111,7 +114,10 @@ impl<V: Visitor> Drives for ModelChats<V> {
                 .map_err(|error| Refusal::shape(&error.place, error.expected))?;
             if let Some(permissions) = &request.permissions {
                 Policy::compile(permissions).map_err(|fault| {
-                    Refusal::shape(&fault.path, &format!("{}, found {}", fault.expected, fault.found))
+                    Refusal::shape(
+                        &fault.path,
+                        &format!("{}, found {}", fault.expected, fault.found),
+                    )
                 })?;
             }
             let connected = (shared.connect)(visitor.agent_token().to_owned()).await;
@@ -119,7 +125,9 @@ impl<V: Visitor> Drives for ModelChats<V> {
             let run = move |chat: Arc<Chat>| -> BoxFuture<'static, ()> {
                 async move {
                     match model {
-                        Ok(model) => run(&shared.workshop, agent, model, request, messages, &chat).await,
+                        Ok(model) => {
+                            run(&shared.workshop, agent, model, request, messages, &chat).await
+                        }
                         Err(unknown) => fail(&chat, &unknown),
                     }
                 }
@@ -155,15 +163,18 @@ async fn run(
     let (tell, mut told) = mpsc::channel::<RunEvent>(EVENT_QUEUE);
     let conversation = converse(agent, setup, messages, tell, chat.token());
     let passing_on = async {
+        let mut has_begun = false;
         while let Some(event) = told.recv().await {
+            has_begun = true;
             pass_on(chat, &event);
         }
+        has_begun
     };
-    let (outcome, ()) = tokio::join!(conversation, passing_on);
+    let (outcome, has_begun) = tokio::join!(conversation, passing_on);
     match outcome {
         Err(error) => fail(chat, &error.to_string()),
-        // Where no run began, no event has told why.
-        Ok(outcome) if !outcome.has_begun() => fail(chat, &outcome.error.unwrap_or_default()),
+        // No event has told why.
+        Ok(outcome) if !has_begun => fail(chat, &outcome.error.unwrap_or_default()),
         Ok(_) => {}
     }
 }

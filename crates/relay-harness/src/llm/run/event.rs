@@ -120,6 +120,26 @@ pub enum Happening {
     },
 }
 
+impl Happening {
+    /// The event's `type`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "harness_start",
+            Self::Text { .. } => "text",
+            Self::Reasoning { .. } => "reasoning",
+            Self::Usage(_) => "usage",
+            Self::Asked(_) => "relay",
+            Self::Resolved(_) => "relay_resolved",
+            Self::Called { .. } => "tool_call",
+            Self::Progress { .. } => "tool_progress",
+            Self::Result { .. } => "tool_result",
+            Self::Failed { .. } => "error",
+            Self::Ended { .. } => "harness_end",
+        }
+    }
+}
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
