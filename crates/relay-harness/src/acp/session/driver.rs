@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
 use super::reporter::Reporter;
+use super::watch::{Seen, Watch};
 use super::way::{Way, decide_way};
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::content::PromptContent;
@@ -83,6 +84,7 @@ pub(super) struct Driver {
     attached: Arc<AttachedSession>,
     events: Arc<OnceLock<EventHandler>>,
     orders: mpsc::Sender<Order>,
+    watch: Watch,
     reporter: Reporter,
     flush_at: Option<Instant>,
     /// How many prompts are on their way.
@@ -99,8 +101,10 @@ impl Driver {
         attached: Arc<AttachedSession>,
         events: Arc<OnceLock<EventHandler>>,
         orders: mpsc::Sender<Order>,
+        watch: Watch,
     ) -> Self {
         Self {
+            watch,
             reporter: Reporter::new(session.id()),
             session,
             facts,
@@ -168,6 +172,10 @@ impl Driver {
                 return;
             }
         };
+        self.watch.see(|| Seen::Message {
+            message: Box::new(message.clone()),
+            context: Box::new(context.clone()),
+        });
         let delivery = Delivery {
             id: context.id,
             content,
@@ -302,6 +310,7 @@ impl Driver {
             true => self.flush_at.or(Some(Instant::now() + TEXT_WAIT)),
             false => None,
         };
+        self.watch.see(|| Seen::Event(event.clone()));
         if let Some(turn) = event.turn {
             self.evidence(turn, &event.event);
         }
@@ -387,6 +396,9 @@ impl Driver {
         let (Some(report), Some(events)) = (report, self.events.get()) else {
             return;
         };
+        if let AgentSessionEvent::StatusChanged(changed) = &report {
+            self.watch.see(|| Seen::Status(changed.status));
+        }
         if let Err(error) = events.emit(report) {
             tracing::warn!(%error, "an event of a session is lost");
         }

@@ -7,6 +7,7 @@
 mod driver;
 mod parcel;
 mod reporter;
+mod watch;
 mod way;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use self::driver::{Driver, Order};
+pub use self::watch::{Seen, Watch};
 use super::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
 use super::content::PromptContent;
 use super::host::{HostError, Session};
@@ -45,6 +47,8 @@ pub struct RelayOptions {
     pub has_relay_tools: bool,
     /// The file that remembers what was surfaced; nothing: only as long as the process lives.
     pub memory: Option<PathBuf>,
+    /// Who looks on, beside the relay.
+    pub watch: Watch,
 }
 
 /// Puts an agent's session on the relay, as a body of the agent that the identity names.
@@ -85,6 +89,7 @@ pub async fn attach(
         attached.clone(),
         events,
         orders.clone(),
+        options.watch,
     );
     let driving = tokio::spawn(driver.run(queue));
     Ok(RelaySession {
