@@ -154,7 +154,7 @@ impl Card {
                 self.typing = None;
                 return self.entered(purpose, &text);
             }
-            Key::Other => {}
+            Key::End | Key::Other => {}
         }
         Deed::Nothing
     }
