@@ -3,6 +3,7 @@
 //! An option is chosen by its id or by what it does, never by its place in the list. There is no time limit: a question is
 //! open until somebody answers, the turn is cancelled, or the agent is gone.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 
 use relay_protocol::permission::PermissionOptionKind;
@@ -26,7 +27,11 @@ pub struct PermissionQuestion {
     pub agent: String,
     /// The session, as the agent calls it.
     pub session_id: String,
-    /// What it wants to do.
+    /// The turn in which it asks, counted from 1; nothing when it asks between turns.
+    pub turn: Option<u64>,
+    /// Where the session works.
+    pub cwd: PathBuf,
+    /// What it wants to do: all that the agent has said about the call so far.
     pub tool_call: ToolCall,
     /// The answers that it takes.
     pub options: Vec<AgentOption>,

@@ -79,9 +79,12 @@ impl Inbound {
             return;
         };
         let tool_call = ToolCall::read(&params["toolCall"]).unwrap_or_default();
+        let tool_call = session.completed(tool_call);
         let question = PermissionQuestion {
             agent: self.shared.agent.id.clone(),
             session_id: session.id.clone(),
+            turn: session.turn(),
+            cwd: session.cwd.clone(),
             tool_call: tool_call.clone(),
             options: AgentOption::read_all(&params["options"]),
         };

@@ -8,6 +8,7 @@
 mod beneath;
 #[cfg(not(unix))]
 mod beneath_elsewhere;
+mod calls;
 mod error;
 mod files;
 mod inbound;

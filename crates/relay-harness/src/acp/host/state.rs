@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::calls::KnownCalls;
 use super::error::HostError;
 use super::files::Files;
 use super::queue::Queue;
 use super::settings::Settings;
-use crate::acp::event::{Event, SessionEvent, StopReason, Tokens, Usage};
+use crate::acp::event::{Event, SessionEvent, StopReason, Tokens, ToolCall, Usage};
 use crate::acp::rpc::{INTERNAL_ERROR, RpcError};
 
 /// Most prompts of a session that are on their way at once.
@@ -44,6 +45,7 @@ struct Inner {
     muted: bool,
     settings: Settings,
     usage: Usage,
+    calls: KnownCalls,
     /// Dropping one takes the question back.
     questions: HashMap<u64, oneshot::Sender<()>>,
     last_question: u64,
@@ -66,6 +68,7 @@ impl Inner {
                 self.usage.size = usage.size.or(self.usage.size);
                 self.usage.cost_usd = usage.cost_usd.or(self.usage.cost_usd);
             }
+            Event::ToolCall(call) | Event::ToolCallUpdate(call) => self.calls.note(call),
             event => self.settings.apply(event),
         }
     }
@@ -185,6 +188,9 @@ impl SessionState {
         let Some(turn) = inner.turns.remove(place) else {
             return;
         };
+        if inner.turns.is_empty() {
+            inner.calls = KnownCalls::default();
+        }
         let event = match (answer, turn.cancelled) {
             // Whatever the agent calls it, it was cancelled.
             (answer, Some(_)) => Event::TurnEnded {
@@ -225,6 +231,16 @@ impl SessionState {
         drop(inner);
         self.cancelled.notify_waiters();
         running
+    }
+
+    /// The turn that runs.
+    pub(super) fn turn(&self) -> Option<u64> {
+        self.inner().turns.front().map(|turn| turn.number)
+    }
+
+    /// A tool call with what the agent said about it before: a question may repeat its id only.
+    pub(super) fn completed(&self, call: ToolCall) -> ToolCall {
+        self.inner().calls.completed(call)
     }
 
     /// Whether this turn was not answered yet.

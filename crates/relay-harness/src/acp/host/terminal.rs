@@ -148,6 +148,8 @@ async fn is_allowed(
     let question = PermissionQuestion {
         agent: shared.agent.id.clone(),
         session_id: session.id.clone(),
+        turn: session.turn(),
+        cwd: command.cwd.clone(),
         tool_call,
         options: options.clone(),
     };
@@ -196,17 +198,28 @@ impl Wanted {
         })
     }
 
-    /// The whole command line, for people and rules.
-    fn line(&self) -> String {
-        let parts = std::iter::once(&self.command).chain(&self.args);
-        parts.cloned().collect::<Vec<_>>().join(" ")
+    /// Some agents send a whole line as the command.
+    fn is_line(&self) -> bool {
+        self.args.is_empty() && self.command.contains(char::is_whitespace)
     }
 
-    /// A shell joins the two streams. Some agents send a whole line as the command.
+    /// The whole command as a shell reads it, for people and rules: with its variables, and words that stay words.
+    fn line(&self) -> String {
+        let variables = self.env.iter();
+        let variables = variables.map(|(name, value)| format!("{name}={}", quoted(value)));
+        let command = match self.is_line() {
+            true => self.command.clone(),
+            false => quoted(&self.command),
+        };
+        let words = self.args.iter().map(|arg| quoted(arg));
+        let parts = variables.chain([command]).chain(words);
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A shell joins the two streams.
     fn arguments(&self) -> Vec<String> {
-        let is_line = self.args.is_empty() && self.command.contains(char::is_whitespace);
         let mut arguments = vec!["-c".to_owned()];
-        if is_line {
+        if self.is_line() {
             arguments.push(format!("exec 2>&1\n{}", self.command));
         } else {
             arguments.push("exec \"$0\" \"$@\" 2>&1".to_owned());
@@ -214,6 +227,15 @@ impl Wanted {
             arguments.extend(self.args.iter().cloned());
         }
         arguments
+    }
+}
+
+/// A word as shell text.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -369,5 +391,33 @@ mod tests {
         assert_eq!((output.text().as_str(), output.truncated), ("aé", false));
         output.push("bbbb".as_bytes());
         assert_eq!((output.text().as_str(), output.truncated), ("bbbb", true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_is_asked_about_is_what_runs() {
+        let line = |command: &str, args: &[&str], env: &[(&str, &str)]| {
+            let env = env.iter();
+            let wanted = Wanted {
+                command: command.to_owned(),
+                args: args.iter().map(|&arg| arg.to_owned()).collect(),
+                cwd: PathBuf::new(),
+                env: env.map(|&(a, b)| (a.to_owned(), b.to_owned())).collect(),
+                limit: 0,
+            };
+            wanted.line()
+        };
+        assert_eq!(line("git status && make", &[], &[]), "git status && make");
+        assert_eq!(line("git", &["log", "-1"], &[]), "git log -1");
+        // Words that would hide an option, end the command, or change what it does.
+        let hidden = line("git", &["fetch", "'", "-x", "'"], &[]);
+        assert_eq!(hidden, r"git fetch ''\''' -x ''\'''");
+        assert_eq!(line("git", &["status; rm x"], &[]), "git 'status; rm x'");
+        let pager = line("git", &["log"], &[("PAGER", "sh -c x")]);
+        assert_eq!(pager, "PAGER='sh -c x' git log");
     }
 }

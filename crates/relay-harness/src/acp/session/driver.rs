@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use super::broker::Registered;
 use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
 use super::reporter::Reporter;
 use super::watch::{Seen, Watch};
@@ -64,6 +65,8 @@ pub(super) enum Order {
         delivery: Box<Delivery>,
         result: Result<Steered, HostError>,
     },
+    /// Cancel the turn that runs.
+    Cancel,
     /// End the session.
     Release { reply: oneshot::Sender<()> },
 }
@@ -84,6 +87,8 @@ pub(super) struct Driver {
     attached: Arc<AttachedSession>,
     events: Arc<OnceLock<EventHandler>>,
     orders: mpsc::Sender<Order>,
+    /// While this is there, the relay decides what the agent may do.
+    asks: Option<Registered>,
     watch: Watch,
     reporter: Reporter,
     flush_at: Option<Instant>,
@@ -101,16 +106,18 @@ impl Driver {
         attached: Arc<AttachedSession>,
         events: Arc<OnceLock<EventHandler>>,
         orders: mpsc::Sender<Order>,
+        asks: Option<Registered>,
         watch: Watch,
     ) -> Self {
         Self {
             watch,
-            reporter: Reporter::new(session.id()),
+            reporter: Reporter::new(session.id(), asks.is_some()),
             session,
             facts,
             attached,
             events,
             orders,
+            asks,
             flush_at: None,
             turns: 0,
             held: VecDeque::new(),
@@ -160,6 +167,7 @@ impl Driver {
                 let _ = reply.send(self.give_back(id));
             }
             Order::Steered { delivery, result } => self.steered(*delivery, result).await,
+            Order::Cancel => self.session.cancel(),
             Order::Release { .. } => {}
         }
     }
@@ -302,6 +310,7 @@ impl Driver {
     }
 
     async fn happened(&mut self, event: SessionEvent) {
+        self.follow(&event.event);
         let reports = self.reporter.take(&event, now());
         for report in reports {
             self.report(Some(report));
@@ -310,7 +319,7 @@ impl Driver {
             true => self.flush_at.or(Some(Instant::now() + TEXT_WAIT)),
             false => None,
         };
-        self.watch.see(|| Seen::Event(event.clone()));
+        self.watch.see(|| Seen::Event(Box::new(event.clone())));
         if let Some(turn) = event.turn {
             self.evidence(turn, &event.event);
         }
@@ -323,6 +332,16 @@ impl Driver {
                 self.report(report);
                 self.at_boundary();
             }
+        }
+    }
+
+    /// Tells the broker how calls end that it has allowed.
+    fn follow(&self, event: &Event) {
+        let Some(asks) = &self.asks else { return };
+        match event {
+            Event::ToolCall(call) | Event::ToolCallUpdate(call) => asks.desk.observe(call),
+            event if event.ends_turn() => asks.desk.close(),
+            _ => {}
         }
     }
 

@@ -4,6 +4,7 @@
 //! that reports and receipts are in their order. How a delivery gets in is decided in `way.rs`, what an update says to
 //! others in `reporter.rs`; both are pure. Text enters only as [`relay_protocol::render`] writes it.
 
+mod broker;
 mod driver;
 mod parcel;
 mod reporter;
@@ -26,6 +27,7 @@ use relay_sdk::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+pub use self::broker::{Broker, BrokerNews};
 use self::driver::{Driver, Order};
 pub use self::watch::{Seen, Watch};
 use super::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
@@ -45,6 +47,9 @@ pub struct RelayOptions {
     pub may_interrupt: bool,
     /// Whether the relay's own MCP server was handed to the agent.
     pub has_relay_tools: bool,
+    /// Who asks the relay when the agent asks for permission: the one that its host was started with. Without one, or with
+    /// another, the host's own decides.
+    pub broker: Option<Broker>,
     /// The file that remembers what was surfaced; nothing: only as long as the process lives.
     pub memory: Option<PathBuf>,
     /// Who looks on, beside the relay.
@@ -83,12 +88,15 @@ pub async fn attach(
         attaching = attaching.memory(memory);
     }
     let attached = Arc::new(attaching.await?);
+    let broker = options.broker;
+    let asks = broker.map(|broker| broker.register(session.id(), &attached, orders.clone()));
     let driver = Driver::new(
         session.clone(),
         facts,
         attached.clone(),
         events,
         orders.clone(),
+        asks,
         options.watch,
     );
     let driving = tokio::spawn(driver.run(queue));

@@ -34,6 +34,8 @@ pub(super) struct Reporter {
     text: Option<Text>,
     sequence: u64,
     calls: HashMap<String, Call>,
+    /// Whether the relay is asked for permissions. It says then by itself that a session waits, and for whom.
+    relay_is_asked: bool,
 }
 
 #[derive(Debug)]
@@ -52,13 +54,14 @@ struct Call {
 
 impl Reporter {
     /// Follows the session of this id.
-    pub(super) fn new(session: &str) -> Self {
+    pub(super) fn new(session: &str, relay_is_asked: bool) -> Self {
         Self {
             name: session.to_owned(),
             status: AgentStatus::Idle,
             text: None,
             sequence: 0,
             calls: HashMap::new(),
+            relay_is_asked,
         }
     }
 
@@ -149,6 +152,8 @@ impl Reporter {
     fn other(&mut self, event: &Event, now: Timestamp, reports: &mut Vec<AgentSessionEvent>) {
         match event {
             Event::ToolCall(call) | Event::ToolCallUpdate(call) => self.call(call, now, reports),
+            Event::PermissionAsked { .. } | Event::PermissionAnswered { .. }
+                if self.relay_is_asked => {}
             Event::PermissionAsked { .. } => {
                 reports.extend(self.status(AgentStatus::Waiting, Some("permission")));
             }
@@ -258,7 +263,8 @@ fn output(call: &ToolCall) -> Option<Value> {
     })
 }
 
-fn shown(call: &ToolCall) -> String {
+/// Why a call failed, for people; at most 2,000 characters.
+pub(super) fn shown(call: &ToolCall) -> String {
     let text = match (&call.output, texts(call)) {
         (_, text) if !text.is_empty() => text,
         (Some(Value::String(text)), _) => text.clone(),
@@ -282,7 +288,7 @@ mod tests {
     use crate::acp::event::StopReason;
 
     fn reports(updates: &[Value]) -> Vec<Value> {
-        let mut reporter = Reporter::new("s");
+        let mut reporter = Reporter::new("s", false);
         let mut reports = Vec::new();
         for (number, update) in (0..).zip(updates) {
             let event = match update["ask"].as_bool() {
@@ -402,7 +408,7 @@ mod tests {
                 json!({"type": "usage.updated", "tokens": 5, "costUsd": 0.5, "metadata": {"contextSize": 9}}),
             ]
         );
-        let mut reporter = Reporter::new("s");
+        let mut reporter = Reporter::new("s", false);
         let end = SessionEvent {
             turn: Some(1),
             event: Event::TurnEnded {

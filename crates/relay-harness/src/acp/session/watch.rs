@@ -13,7 +13,7 @@ use crate::acp::event::SessionEvent;
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// The agent did something.
-    Event(SessionEvent),
+    Event(Box<SessionEvent>),
     /// A message came for it. What becomes of it is told by its receipt.
     Message {
         /// The message.

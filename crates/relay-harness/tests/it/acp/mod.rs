@@ -1,5 +1,6 @@
 //! The ACP host against the agent that plays scripts.
 
+mod brokered;
 mod direct;
 mod hostile;
 mod leaks;
@@ -9,3 +10,4 @@ mod services;
 mod sessions;
 mod support;
 mod turns;
+mod world;
