@@ -129,16 +129,22 @@ impl RelaySession {
         &self.attached
     }
 
-    /// Prompts the agent as its user; in a turn it waits for its end. Returns when the prompt was sent.
-    pub async fn prompt(&self, content: Vec<PromptContent>) -> Result<(), HostError> {
-        let (reply, replied) = oneshot::channel();
-        let order = Order::Prompt { content, reply };
-        if self.orders.send(order).await.is_err() {
-            return self.session.alive();
-        }
-        match replied.await {
-            Ok(sent) => sent,
-            Err(_) => self.session.alive(),
+    /// Prompts the agent as its user; in a turn it waits for its end. Ends when the prompt was sent, and borrows nothing meanwhile.
+    pub fn prompt(
+        &self,
+        content: Vec<PromptContent>,
+    ) -> impl Future<Output = Result<(), HostError>> + Send + use<> {
+        let (session, orders) = (self.session.clone(), self.orders.clone());
+        async move {
+            let (reply, replied) = oneshot::channel();
+            let order = Order::Prompt { content, reply };
+            if orders.send(order).await.is_err() {
+                return session.alive();
+            }
+            match replied.await {
+                Ok(sent) => sent,
+                Err(_) => session.alive(),
+            }
         }
     }
 
