@@ -30,7 +30,7 @@ use crate::commands::serve::StartArguments;
 use crate::commands::{
     acp, action, agent, audit, backup, bench, channel, completions, config as config_command,
     delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply,
-    restore, search, send, serve, session, token, up, webhook,
+    restore, run as run_command, search, send, serve, session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -114,6 +114,9 @@ enum Command {
     /// List and revoke standing permissions
     #[command(subcommand)]
     Grant(grant::GrantCommand),
+    /// Run a coding agent on the relay, with you beside it
+    #[command(after_help = run_command::EXAMPLES)]
+    Run(run_command::RunArguments),
     /// List, detect, ask coding agents that speak ACP
     #[command(subcommand)]
     Acp(acp::AcpCommand),
@@ -232,6 +235,7 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Grant(command) => with_server(globals, Chosen, async |contact| {
             grant::run(command, contact, output).await
         }),
+        Command::Run(arguments) => run_command::run(arguments, globals, output),
         Command::Acp(command) => acp::run(command, globals, output),
         Command::Mcp(arguments) => mcp::run(arguments, globals, output),
         Command::Webhook(command) => webhook::run(command, globals, output),

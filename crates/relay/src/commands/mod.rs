@@ -25,6 +25,7 @@ pub(crate) mod policy;
 pub(crate) mod react;
 pub(crate) mod reply;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod serve;

@@ -3,8 +3,8 @@
 use relay_harness::acp::event::SessionEvent;
 
 use crate::failure::Outcome;
-use crate::output::Output;
-use crate::words::{Doing, Told};
+use crate::output::{Flow, Output};
+use crate::words::Doing;
 
 /// Somebody who is told.
 pub(super) trait Teller {
@@ -24,14 +24,7 @@ impl Teller for Quiet {
 pub(super) struct Chatter<'a> {
     output: &'a Output,
     doing: Doing,
-    /// Whether a line was begun, and with what.
-    begun: Option<Begun>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Begun {
-    Text,
-    Thought,
+    flow: Flow,
 }
 
 impl<'a> Chatter<'a> {
@@ -39,29 +32,13 @@ impl<'a> Chatter<'a> {
         Self {
             output,
             doing: Doing::default(),
-            begun: None,
+            flow: Flow::default(),
         }
     }
 
     /// Ends the line that was begun.
     pub(super) fn end(&mut self) -> Outcome {
-        match self.begun.take() {
-            Some(_) => self.output.write("\n"),
-            None => Ok(()),
-        }
-    }
-
-    fn piece(&mut self, kind: Begun, text: &str) -> Outcome {
-        if self.begun.is_some_and(|begun| begun != kind) {
-            self.end()?;
-        }
-        let shown = match kind {
-            Begun::Text => text.to_owned(),
-            Begun::Thought => self.output.style().faint(text),
-        };
-        self.output.write(&shown)?;
-        self.begun = (!text.ends_with('\n')).then_some(kind);
-        Ok(())
+        self.flow.end(self.output)
     }
 }
 
@@ -71,12 +48,7 @@ impl Teller for Chatter<'_> {
             return self.output.json_line(event);
         }
         match self.doing.tell(self.output.style(), &event.event) {
-            Some(Told::Text(text)) => self.piece(Begun::Text, &text),
-            Some(Told::Thought(text)) => self.piece(Begun::Thought, &text),
-            Some(Told::Line(line)) => {
-                self.end()?;
-                self.output.line(&line)
-            }
+            Some(told) => self.flow.write(self.output, &told),
             None => Ok(()),
         }
     }
