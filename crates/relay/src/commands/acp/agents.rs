@@ -16,6 +16,9 @@ Examples:
 Agents of your own are added by [agents.ID] in relay.toml; the end of Relay's default settings shows how. What an agent can do is not listed \
 here, because only the agent knows: `relay acp capabilities AGENT`.";
 
+/// Most characters of a command in the table.
+const SHOWN: usize = 40;
+
 /// An agent, for programs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -83,7 +86,7 @@ fn listed(agent: &AgentDefinition) -> Listed<'_> {
 fn command(agent: &AgentDefinition) -> String {
     let words = std::iter::once(&agent.command).chain(&agent.args);
     let words: Vec<&str> = words.map(String::as_str).collect();
-    one_line(&words.join(" "))
+    shortened(&one_line(&words.join(" ")))
 }
 
 /// How a message gets in, in words. Where the handshake advertises steering, that comes first.
@@ -93,5 +96,13 @@ const fn during_a_turn(way: MidTurn) -> &'static str {
         MidTurn::Queue => "queued",
         MidTurn::CancelAndPrompt => "interrupts",
         MidTurn::None => "waits",
+    }
+}
+
+/// As much of a command as a table has room for.
+fn shortened(command: &str) -> String {
+    match command.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_owned(),
     }
 }

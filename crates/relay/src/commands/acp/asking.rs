@@ -129,7 +129,7 @@ pub(super) async fn ask(
         Some(file) => replaying::answer(file, &prompt)?,
         None => {
             let question = Question::new(&arguments.how, &arguments.agent, globals, output)?;
-            question.put(&prompt, &mut Quiet).await?
+            question.put(&prompt, &mut Quiet, output).await?
         }
     };
     finish(&answer, output, |_| {
@@ -148,7 +148,7 @@ pub(super) async fn stream(
         Some(file) => replaying::play(file, &prompt, &mut chatter)?,
         None => {
             let question = Question::new(&arguments.how, &arguments.agent, globals, output)?;
-            question.put(&prompt, &mut chatter).await?
+            question.put(&prompt, &mut chatter, output).await?
         }
     };
     chatter.end()?;
@@ -277,10 +277,10 @@ impl Question {
     }
 
     /// Asks, and tells what happens.
-    async fn put(self, prompt: &str, teller: &mut impl Teller) -> Outcome<Answer> {
+    async fn put(self, prompt: &str, teller: &mut impl Teller, output: &Output) -> Outcome<Answer> {
         let mut stop = StopSignal::listen()?;
         let mut conversation = self.begin(&mut stop).await?;
-        let answer = turn(&mut conversation, prompt, teller, &mut stop).await;
+        let answer = turn(&mut conversation, prompt, teller, &mut stop, output).await;
         conversation.close().await;
         answer
     }
@@ -324,6 +324,7 @@ async fn turn(
     prompt: &str,
     teller: &mut impl Teller,
     stop: &mut StopSignal,
+    output: &Output,
 ) -> Outcome<Answer> {
     let mut stream = conversation.stream([prompt]).await?;
     let session = stream.session().clone();
@@ -342,6 +343,7 @@ async fn turn(
                 }
                 session.cancel();
                 is_cancelled = true;
+                output.note("cancelling the turn; Ctrl-C again ends the agent");
             }
         }
     }
