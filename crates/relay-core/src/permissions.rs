@@ -2,7 +2,9 @@
 //! picture.
 
 pub(crate) mod answer;
+mod form;
 pub(crate) mod machine;
+mod standing;
 mod words;
 
 use std::path::Path;
@@ -10,22 +12,19 @@ use std::sync::Arc;
 
 use relay_protocol::api::Page;
 use relay_protocol::api::workspace::ObserverGrant;
-use relay_protocol::ids::{GrantId, PermissionId, RunId, SessionId};
-use relay_protocol::limits::{
-    CALL_ID_BYTES, PERMISSION_EXPIRES_MAX_MS, PERMISSION_OPTIONS, PERMISSION_PARAMS_BYTES,
-    PERMISSION_TITLE_BYTES, PERMISSION_VIA_BYTES, REASON_BYTES, TEXT_BYTES, TOOL_NAME_BYTES,
-};
+use relay_protocol::ids::{GrantId, PermissionId, SessionId};
+use relay_protocol::limits::{CALL_ID_BYTES, PERMISSIONS_LOOKED_AT, REASON_BYTES};
 use relay_protocol::permission::{
-    AskPermission, CancelPermission, CreateRun, EvaluatePermission, Evaluation, ExecutionState,
-    FinishPermission, Grant, GrantScope, PermissionOption, PermissionOptionKind, PermissionRecord,
-    PermissionRun, PermissionState, Permissions, ResolvePermission, RuleSuggestion,
-    StartPermission, ToolParams, args_hash,
+    AskPermission, CancelPermission, ExecutionState, FinishPermission, GrantScope,
+    PermissionOption, PermissionOptionKind, PermissionRecord, PermissionState, ResolvePermission,
+    RuleSuggestion, StartPermission, ToolParams, args_hash,
 };
-use relay_protocol::problem::{ErrorCode, Problem};
-use relay_rules::{Call, Files, KnownFiles, Policy, RuleFault, suggestions};
+use relay_rules::{Call, Files, KnownFiles, suggestions};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use self::form::{check_answer, check_ask};
+pub(crate) use self::standing::check_workspace_rules;
 pub(crate) use self::words::{
     decided_by_rule, guidance_to, notice_text, notice_to, obstructed, resolved_before, trim,
 };
@@ -33,14 +32,9 @@ use crate::caller::Caller;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
 use crate::store::{
-    EndingCause, ExecutionMove, ExecutionStep, GrantList, GrantQuery, GrantRow, NewPermission,
-    NewRun, PageRequest, PermissionBody, PermissionEnding, PermissionList, PermissionQuery,
-    PermissionRow, Resolution, Resolved, Whose, judge,
+    EndingCause, ExecutionMove, ExecutionStep, NewPermission, PageRequest, PermissionBody,
+    PermissionEnding, PermissionList, PermissionQuery, PermissionRow, Resolution, Resolved,
 };
-
-/// Most waiting requests whose files are looked at when a grant is made. Those beyond wait for an answer of their own
-/// if a rule about paths is what covers them.
-const LOOKED_AT: usize = 10_000;
 
 impl Engine {
     /// Asks whether a tool may be called. The rules decide at once, or the request waits for somebody who may.
@@ -189,7 +183,7 @@ impl Engine {
         body: ResolvePermission,
     ) -> Result<PermissionRecord> {
         let viewer = caller.viewer()?;
-        self.check_answer(&body)?;
+        check_answer(&self.redactor, &body)?;
         let at = self.now();
         let files = self.files_of_waiting(caller, id, &body).await?;
         let body = ResolvePermission {
@@ -230,6 +224,10 @@ impl Engine {
         let Ok(row) = self.store.permission(viewer, id).await else {
             return Ok(files);
         };
+        // The store refuses those who may not decide; they cause no work before.
+        if !sees_all(caller) || viewer.agent == Some(row.agent) {
+            return Ok(files);
+        }
         let mut look = |params: &ToolParams, row: &PermissionRow| {
             let call = Call {
                 tool: &row.body.tool,
@@ -255,7 +253,7 @@ impl Engine {
                 },
                 page: PageRequest {
                     cursor: None,
-                    limit: LOOKED_AT,
+                    limit: PERMISSIONS_LOOKED_AT,
                 },
             };
             for other in self.store.permissions(list).await?.items {
@@ -263,39 +261,6 @@ impl Engine {
             }
         }
         Ok(files)
-    }
-
-    fn check_answer(&self, body: &ResolvePermission) -> Result<()> {
-        let texts = [
-            ("reason", &body.reason, REASON_BYTES),
-            ("guidance", &body.guidance, TEXT_BYTES),
-            ("via", &body.via, PERMISSION_VIA_BYTES),
-            ("policy", &body.policy, PERMISSION_VIA_BYTES),
-            ("responseId", &body.response_id, CALL_ID_BYTES),
-        ];
-        for (what, text, most) in texts {
-            within(what, most, text.as_ref().map_or(0, String::len))?;
-        }
-        let Some(params) = &body.updated_params else {
-            return Ok(());
-        };
-        let mut updated = Value::Object(params.clone());
-        within(
-            "updatedParams",
-            PERMISSION_PARAMS_BYTES,
-            updated.to_string().len(),
-        )?;
-        // They are kept until the call runs, and secrets are not.
-        match self.redactor.redact_json(&mut updated) {
-            false => Ok(()),
-            true => Err(Error::Refused(Box::new(Problem {
-                path: Some("updatedParams".to_owned()),
-                ..Problem::new(
-                    ErrorCode::SecretRefused,
-                    "updatedParams hold a secret, or the mark that stands for one; approve the call as it was asked, or deny it",
-                )
-            }))),
-        }
     }
 
     /// Withdraws a request: whoever asked does not need an answer any more.
@@ -393,151 +358,6 @@ impl Engine {
         };
         Ok(self.store.execute_permission(step).await?.to_record())
     }
-
-    /// Says what the rules would decide, without asking anybody.
-    pub async fn evaluate_permission(
-        &self,
-        caller: &Caller,
-        body: EvaluatePermission,
-    ) -> Result<Evaluation> {
-        check_call(&body.tool, &body.params)?;
-        let viewer = caller.viewer()?;
-        let (mut agent, mut session, mut run) = (viewer.agent, None, None);
-        if let Some(id) = body.session_id {
-            let row = self.store.session(viewer, id).await?;
-            (agent, session) = (Some(row.agent), Some(row.no));
-        }
-        if let Some(id) = body.run_id {
-            let row = self.store.permission_run(viewer, id).await?;
-            agent = Some(row.agent);
-            run = Some(row.no);
-            session = session.or(row.session.map(|(no, _)| no));
-        }
-        let call = Call {
-            tool: &body.tool,
-            params: &body.params,
-            tool_call_id: None,
-            cwd: body.cwd.as_deref().map(Path::new),
-        };
-        let files = KnownFiles::of(&call, &*self.files);
-        let verdict = match &body.permissions {
-            Some(permissions) => {
-                let policy = Policy::compile(permissions).map_err(bad_rule)?;
-                relay_rules::decide(&call, &[&policy], &[], &files)
-            }
-            None => {
-                let whose = Whose {
-                    workspace_no: viewer.workspace_no,
-                    agent,
-                    session,
-                    run,
-                    turn: None,
-                    at: self.now(),
-                };
-                judge(&self.store.rules_in_force(whose).await?, &call, &files)?
-            }
-        };
-        Ok(Evaluation {
-            decision: verdict.decision,
-            rule: verdict.rule,
-            reason: verdict.reason,
-            suggestions: self.offered_rules(&call, &files, session.is_some()),
-        })
-    }
-
-    /// Begins a run that asks under rules of its own.
-    pub async fn create_run(
-        &self,
-        caller: &Caller,
-        session: Option<SessionId>,
-        body: CreateRun,
-    ) -> Result<PermissionRun> {
-        let agent = caller.agent()?.no;
-        let session = match session {
-            Some(id) => Some(self.own_session(caller, id).await?.no),
-            None => None,
-        };
-        if let Some(permissions) = &body.permissions {
-            Policy::compile(permissions).map_err(bad_rule)?;
-        }
-        let at = self.now();
-        let new = NewRun {
-            agent,
-            workspace_no: caller.workspace()?.no,
-            session,
-            id: RunId::new(at, self.bits()),
-            parent: body.parent_run_id,
-            permissions: body.permissions,
-            at,
-        };
-        Ok(self.store.create_run(new).await?.to_run())
-    }
-
-    /// One run.
-    pub async fn permission_run(&self, caller: &Caller, id: RunId) -> Result<PermissionRun> {
-        Ok(self
-            .store
-            .permission_run(caller.viewer()?, id)
-            .await?
-            .to_run())
-    }
-
-    /// Ends a run and those below it: what they have asked is withdrawn.
-    pub async fn end_run(
-        &self,
-        caller: &Caller,
-        id: RunId,
-        body: CancelPermission,
-    ) -> Result<PermissionRun> {
-        within(
-            "reason",
-            REASON_BYTES,
-            body.reason.as_ref().map_or(0, String::len),
-        )?;
-        let ended = self
-            .store
-            .end_run(caller.viewer()?, id, body.reason, self.now());
-        Ok(ended.await?.to_run())
-    }
-
-    /// Standing decisions, newest first.
-    pub async fn grants(
-        &self,
-        caller: &Caller,
-        query: GrantQuery,
-        page: PageQuery,
-    ) -> Result<Page<Grant>> {
-        let list = GrantList {
-            viewer: caller.reader()?,
-            sees_all: sees_all(caller),
-            query: GrantQuery {
-                agent: query
-                    .agent
-                    .map(|name| crate::agents::bare(&name).to_owned()),
-                ..query
-            },
-            page: page.request()?,
-            now: self.now(),
-        };
-        let found = self.store.grants(list).await?;
-        Ok(Page {
-            items: found
-                .items
-                .iter()
-                .map(|row| grant_seen_by(caller, row))
-                .collect(),
-            next_cursor: found.next_cursor,
-        })
-    }
-
-    /// Takes a standing decision back; the next call is asked about again.
-    pub async fn revoke_grant(&self, caller: &Caller, id: GrantId) -> Result<Grant> {
-        let row = self
-            .store
-            .revoke_grant(caller.viewer()?, id, self.now())
-            .await?;
-        Ok(row.to_grant())
-    }
 }
 
 /// People and the workspace see everything, an agent its own.
@@ -552,14 +372,6 @@ fn seen_by(caller: &Caller, row: &PermissionRow) -> PermissionRecord {
         trim(&mut record);
     }
     record
-}
-
-fn grant_seen_by(caller: &Caller, row: &GrantRow) -> Grant {
-    let mut grant = row.to_grant();
-    if !sees_calls(caller) {
-        grant.rule.clear();
-    }
-    grant
 }
 
 fn sees_calls(caller: &Caller) -> bool {
@@ -593,88 +405,9 @@ fn usual_options() -> Vec<PermissionOption> {
     ]
 }
 
-fn check_ask(body: &AskPermission) -> Result<()> {
-    check_call(&body.tool, &body.params)?;
-    let texts = [
-        ("toolCallId", &body.tool_call_id, CALL_ID_BYTES),
-        ("turnId", &body.turn_id, CALL_ID_BYTES),
-        ("title", &body.title, PERMISSION_TITLE_BYTES),
-        ("cwd", &body.cwd, 4096),
-    ];
-    for (what, text, most) in texts {
-        within(what, most, text.as_ref().map_or(0, String::len))?;
-    }
-    if let Some(cwd) = body
-        .cwd
-        .as_deref()
-        .filter(|cwd| !Path::new(cwd).is_absolute())
-    {
-        return Err(invalid("cwd", "an absolute path", cwd));
-    }
-    if let Some(expires) = body
-        .expires_in_ms
-        .filter(|it| !(1..=PERMISSION_EXPIRES_MAX_MS).contains(it))
-    {
-        let expected = format!("1 to {PERMISSION_EXPIRES_MAX_MS}");
-        return Err(invalid("expiresInMs", &expected, &expires.to_string()));
-    }
-    body.options.as_deref().map_or(Ok(()), check_options)
-}
-
-fn check_options(options: &[PermissionOption]) -> Result<()> {
-    within("options", PERMISSION_OPTIONS, options.len())?;
-    if options.is_empty() {
-        return Err(invalid("options", "at least one answer", "none"));
-    }
-    for (at, option) in options.iter().enumerate() {
-        within("options.optionId", CALL_ID_BYTES, option.option_id.len())?;
-        within("options.name", PERMISSION_TITLE_BYTES, option.name.len())?;
-        let before = &options[..at];
-        if before
-            .iter()
-            .any(|other| other.option_id == option.option_id)
-        {
-            return Err(invalid("options", "each optionId once", &option.option_id));
-        }
-    }
-    Ok(())
-}
-
-fn check_call(tool: &str, params: &ToolParams) -> Result<()> {
-    within("tool", TOOL_NAME_BYTES, tool.len())?;
-    if tool.is_empty() || tool.chars().any(char::is_control) {
-        return Err(invalid("tool", "the name of a tool", &format!("{tool:?}")));
-    }
-    let params = serde_json::to_string(params).map_or(0, |text| text.len());
-    within("params", PERMISSION_PARAMS_BYTES, params)
-}
-
 /// The answer, as repeats are recognised.
 fn digest_of(body: &ResolvePermission) -> [u8; 32] {
     Sha256::digest(serde_json::to_vec(body).unwrap_or_default()).into()
-}
-
-/// Checks the rules of a workspace. What may run once has no meaning for all runs there will be.
-pub(crate) fn check_workspace_rules(permissions: &Permissions) -> Result<()> {
-    if permissions.allow_once.is_some() {
-        let path = "permissions.allowOnce".to_owned();
-        return Err(bad_rule(RuleFault {
-            path,
-            expected: "nothing: it is for a run".to_owned(),
-            found: "rules".to_owned(),
-        }));
-    }
-    Policy::compile(permissions).map(drop).map_err(bad_rule)
-}
-
-fn bad_rule(fault: RuleFault) -> Error {
-    let detail = fault.to_string();
-    Error::Refused(Box::new(Problem {
-        path: Some(fault.path),
-        expected: Some(fault.expected),
-        found: Some(fault.found),
-        ..Problem::new(ErrorCode::BadPolicy, detail)
-    }))
 }
 
 const fn not_theirs() -> Error {

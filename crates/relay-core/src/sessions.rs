@@ -5,7 +5,8 @@ use std::sync::Arc;
 use relay_protocol::api::Page;
 use relay_protocol::ids::{AttachmentId, ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::{
-    ATTACHMENT_BYTES, BOUNDARY_BYTES, BOUNDARY_DELIVERIES, HARNESS_BYTES, REASON_BYTES,
+    ATTACH_CLIENT_BYTES, ATTACHMENT_BYTES, BOUNDARY_BYTES, BOUNDARY_DELIVERIES, HARNESS_BYTES,
+    REASON_BYTES,
 };
 use relay_protocol::link::{LinkKind, WebhookLink};
 use relay_protocol::message::AttachmentKind;
@@ -14,8 +15,8 @@ use relay_protocol::negotiation::{LifecycleOp, check_lifecycle, negotiate};
 use relay_protocol::problem::Problem;
 use relay_protocol::render::render;
 use relay_protocol::session::{
-    AtBoundary, Attach, Attached, BoundaryKind, DueDeliveries, ForkSession, LifecycleRequest,
-    SessionForkedAnswer, SessionSummary, SnapshotTaken,
+    AtBoundary, Attach, AttachAttempt, Attached, BoundaryKind, DueDeliveries, ForkSession,
+    LifecycleRequest, SessionForkedAnswer, SessionSummary, SnapshotTaken,
 };
 use relay_protocol::socket::{ControlOp, ControlResult, ForkGrant};
 use relay_protocol::status::{AgentStatus, DEFAULT_SAFE_STATES};
@@ -93,6 +94,9 @@ impl Engine {
             self.require_agent_or_key(caller, &body.agent)?;
         }
         within("harness", HARNESS_BYTES, body.harness.len())?;
+        if let Some(attempt) = &body.attempt {
+            within("attempt.client", ATTACH_CLIENT_BYTES, attempt.client.len())?;
+        }
         let safe_states = body
             .safe_states
             .unwrap_or_else(|| DEFAULT_SAFE_STATES.to_vec());
@@ -124,12 +128,12 @@ impl Engine {
             .await?;
         let AttachedSession { session, head } = attached;
         let keep = match body.resume {
-            Some(_) => self.kept(session.no).await?,
+            Some(_) => self.kept(session.no, body.attempt.as_ref()).await?,
             None => Vec::new(),
         };
         let link = self
             .runner
-            .connect(session.no, &workspace, head, reach.link);
+            .connect(session.no, &workspace, head, reach.link, body.attempt)?;
         let answer = Attached {
             session_id: session.id,
             resume_token: token,
@@ -143,8 +147,12 @@ impl Engine {
 
     /// What a session that comes back still answers for. A receipt that came over its link of before may
     /// be on its way to the store; only after it is that known.
-    async fn kept(&self, session: SessionNo) -> Result<Vec<DeliveryId>> {
-        self.runner.supersede(session).await;
+    async fn kept(
+        &self,
+        session: SessionNo,
+        attempt: Option<&AttachAttempt>,
+    ) -> Result<Vec<DeliveryId>> {
+        self.runner.supersede(session, attempt).await?;
         self.store.held_by(session).await
     }
 

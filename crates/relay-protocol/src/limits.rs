@@ -120,6 +120,8 @@ pub const TOOL_NAME_BYTES: usize = 128;
 pub const CALL_ID_BYTES: usize = 256;
 /// Most bytes of a permission request's line for people.
 pub const PERMISSION_TITLE_BYTES: usize = 1024;
+/// Most bytes of the directory that a tool call runs in.
+pub const PERMISSION_CWD_BYTES: usize = 4096;
 /// Most answers that a permission request offers.
 pub const PERMISSION_OPTIONS: usize = 16;
 /// Most bytes of the name of a door or policy in a decision.
@@ -128,8 +130,15 @@ pub const PERMISSION_VIA_BYTES: usize = 128;
 pub const PERMISSION_EXPIRES_MS: u64 = 24 * 60 * 60 * 1000;
 /// How long a permission request may wait for a decision.
 pub const PERMISSION_EXPIRES_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
-/// How long permission requests can be read after their end, and grants after theirs.
+/// How long permission requests can be read, at least, after their end, and grants after theirs.
 pub const PERMISSIONS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+/// Most people who are told of one permission request: those who are there for longest.
+pub const PERMISSION_TOLD: usize = 32;
+/// Most waiting permission requests whose files are looked at when a grant is made. Those beyond wait for an answer of
+/// their own if a rule about paths is what covers them.
+pub const PERMISSIONS_LOOKED_AT: usize = 10_000;
+/// How long a grant that ends by itself may last.
+pub const GRANT_EXPIRES_MAX_MS: u64 = 360 * 24 * 60 * 60 * 1000;
 /// Most grants of one workspace.
 pub const GRANTS: usize = 10_000;
 /// Most runs of one agent that have not ended.
@@ -148,6 +157,9 @@ pub const BOUNDARY_BYTES: u32 = 32 * 1024;
 pub const FLUSHED_AT_ONCE: usize = 1_000;
 /// Most bytes of the name of a session's harness.
 pub const HARNESS_BYTES: usize = 255;
+
+/// Most bytes of what a client that attaches a session calls itself.
+pub const ATTACH_CLIENT_BYTES: usize = 64;
 /// Kinds of text that are followed at a time in one session; the one that was silent longest ends first.
 pub const STREAMS_PER_SESSION: usize = 64;
 /// Most characters of a client's name for a subscription.

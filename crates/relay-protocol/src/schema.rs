@@ -294,6 +294,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     session::Acked,
     session::AtBoundary,
     session::Attach,
+    session::AttachAttempt,
     session::Attached,
     session::BoundaryKind,
     session::CreateSession,

@@ -39,6 +39,28 @@ pub struct Attach {
     /// The resume token of the session that goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// Which attempt of the client this is; absent: what comes last is the newest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttachAttempt>,
+}
+
+/// One of a client's attempts to attach a session. A connection that broke may still bring what was said over it, after the client
+/// has attached over the next one: by its number the server knows that it is the older one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AttachAttempt {
+    /// The client: something that no other client, and no other run of the same program, calls itself.
+    pub client: String,
+    /// Rises with each of its attempts.
+    pub number: u64,
+}
+
+impl AttachAttempt {
+    /// Whether the same client has tried again since.
+    #[must_use]
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.client == other.client && self.number < other.number
+    }
 }
 
 /// The body of `POST /v1/sessions`.
@@ -75,6 +97,7 @@ impl CreateSession {
             safe_states: self.safe_states,
             status: self.status,
             resume: self.resume,
+            attempt: None,
         };
         (attach, self.link)
     }

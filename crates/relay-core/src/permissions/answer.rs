@@ -1,6 +1,6 @@
 //! What an answer means for a request: checked against what was asked and offered, before anything is written. Pure.
 
-use relay_protocol::limits::PERMISSION_EXPIRES_MAX_MS;
+use relay_protocol::limits::GRANT_EXPIRES_MAX_MS;
 use relay_protocol::permission::{
     GrantEffect, GrantScope, PermissionOptionKind, ResolvePermission, RuleSuggestion, ToolParams,
 };
@@ -138,9 +138,9 @@ fn check_grant_fields(body: &ResolvePermission, asks_always: bool) -> Result<()>
 /// The standing decision; none when no rule can be offered, so that the answer is for this call alone.
 fn granting(row: &PermissionRow, body: &ResolvePermission) -> Result<Option<Granting>> {
     if let Some(millis) = body.grant_expires_in_ms
-        && !(1..=PERMISSION_EXPIRES_MAX_MS * 12).contains(&millis)
+        && !(1..=GRANT_EXPIRES_MAX_MS).contains(&millis)
     {
-        let expected = format!("1 to {}", PERMISSION_EXPIRES_MAX_MS * 12);
+        let expected = format!("1 to {}", GRANT_EXPIRES_MAX_MS);
         return Err(invalid("grantExpiresInMs", &expected, &millis.to_string()));
     }
     let offered = |text: &str| -> Option<&RuleSuggestion> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::link::LinkKind;
-use relay_protocol::session::BoundaryKind;
+use relay_protocol::session::{AttachAttempt, BoundaryKind};
 use tokio::sync::oneshot;
 
 use super::desk::Lease;
@@ -21,6 +21,7 @@ impl State {
         session: SessionNo,
         workspace: &Arc<WorkspaceRow>,
         head: Position,
+        attempt: Option<AttachAttempt>,
         times: Times,
     ) {
         let known = self.workspaces.get(&workspace.no);
@@ -32,11 +33,18 @@ impl State {
             .map_or(0, |policy| policy.backlog_per_turn);
         if let Some(live) = self.live_mut(session) {
             live.backlog.begin(head, per_turn);
+            live.attempt = attempt;
         }
         self.heard_of(session, times);
         if let Some(&agent) = self.sessions.get(&session) {
             self.touch(agent);
         }
+    }
+
+    /// Whether the client of an attempt to attach a session has attached it anew since.
+    pub(super) fn is_outdated(&self, session: SessionNo, attempt: Option<&AttachAttempt>) -> bool {
+        let newest = self.live(session).and_then(|live| live.attempt.as_ref());
+        matches!((attempt, newest), (Some(attempt), Some(newest)) if attempt.is_older_than(newest))
     }
 
     /// A session without a link is gone from when it was last heard of.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::policy::Policy;
-use relay_protocol::session::BoundaryKind;
+use relay_protocol::session::{AttachAttempt, BoundaryKind};
 use relay_protocol::session_event::AgentSessionEventType;
 use relay_protocol::status::{AgentStatus, is_safe};
 
@@ -117,6 +117,8 @@ pub(super) enum Lease {
 pub(super) struct Live {
     pub(super) row: Arc<SessionRow>,
     pub(super) link: Option<(LinkId, Arc<dyn SessionLink>)>,
+    /// The attempt of its client that attached it last.
+    pub(super) attempt: Option<AttachAttempt>,
     /// Since when it has no link, or was not heard of if it never has one.
     pub(super) gone_since: Option<Mono>,
     /// Its grace was over before the memory learned of it.
@@ -151,6 +153,7 @@ impl Live {
         Self {
             row,
             link: None,
+            attempt: None,
             gone_since: Some(now),
             long_gone: false,
             lease: Lease::Runs,

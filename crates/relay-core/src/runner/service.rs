@@ -5,7 +5,8 @@ use std::sync::Arc;
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::ids::SessionId;
 use relay_protocol::link::LinkKind;
-use relay_protocol::session::{BoundaryKind, DueDelivery};
+use relay_protocol::problem::{ErrorCode, Problem};
+use relay_protocol::session::{AttachAttempt, BoundaryKind, DueDelivery};
 use relay_protocol::socket::ControlResult;
 use tokio::sync::oneshot;
 
@@ -17,7 +18,7 @@ use super::state::Offered;
 use super::waiter::Heard;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
-use crate::error::{Result, StorageError};
+use crate::error::{Error, Result, StorageError};
 use crate::ingest::SharedStreams;
 use crate::store::{
     Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn, WorkspaceRow,
@@ -31,13 +32,17 @@ impl Runner {
         workspace: &Arc<WorkspaceRow>,
         head: Position,
         link: Option<Arc<dyn SessionLink>>,
-    ) -> Option<LinkId> {
+        attempt: Option<AttachAttempt>,
+    ) -> Result<Option<LinkId>> {
         let (mut state, times) = self.memory();
-        state.attach(session, workspace, head, times);
+        if state.is_outdated(session, attempt.as_ref()) {
+            return Err(outdated());
+        }
+        state.attach(session, workspace, head, attempt, times);
         let id = link.and_then(|link| state.connect(session, link, times));
         drop(state);
         self.ring();
-        id
+        Ok(id)
     }
 
     /// A session whose link is the server's own to make has it again.
@@ -60,18 +65,35 @@ impl Runner {
     }
 
     /// A session comes back: its link of before is closed, and what was out over it is settled once this
-    /// returns.
-    pub(crate) async fn supersede(&self, session: SessionNo) {
-        self.with(|state, times| state.supersede(session, times));
+    /// returns. Refused if the same client has attached it anew since it asked for this.
+    pub(crate) async fn supersede(
+        &self,
+        session: SessionNo,
+        attempt: Option<&AttachAttempt>,
+    ) -> Result<()> {
+        let is_current = self.with(|state, times| {
+            let is_current = !state.is_outdated(session, attempt);
+            if is_current {
+                state.supersede(session, times);
+            }
+            is_current
+        });
+        if !is_current {
+            return Err(outdated());
+        }
         self.ring();
         loop {
             let news = self.inbox.news.notified();
-            let settled = self.with(|state, _| {
+            let (is_outdated, is_settled) = self.with(|state, _| {
                 let live = state.live(session);
-                live.is_none_or(|live| live.out.is_empty())
+                let is_settled = live.is_none_or(|live| live.out.is_empty());
+                (state.is_outdated(session, attempt), is_settled)
             });
-            if settled {
-                return;
+            if is_outdated {
+                return Err(outdated());
+            }
+            if is_settled {
+                return Ok(());
             }
             news.await;
         }
@@ -327,4 +349,13 @@ impl Runner {
         let (state, _) = self.memory();
         state.known(agent, position)
     }
+}
+
+/// The answer to an attempt to attach that came after a newer one of the same client. Whoever still reads it has to try again,
+/// with a greater number.
+fn outdated() -> Error {
+    let detail = "the client has attached this session since, over another connection";
+    let mut problem = Problem::new(ErrorCode::SessionUnreachable, detail);
+    problem.retryable = true;
+    Error::Refused(Box::new(problem))
 }

@@ -1,4 +1,4 @@
-//! The harness against real processes: shells, and an agent that plays scripts.
+//! The harness against real processes: shells, an agent that plays scripts, and agents of others.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -11,3 +11,4 @@ mod child;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;
 mod processes;
+mod real;

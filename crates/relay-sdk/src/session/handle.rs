@@ -121,6 +121,7 @@ impl Attaching {
             safe_states: None,
             status: None,
             resume: None,
+            attempt: None,
         };
         Self {
             session: Arc::new(session),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use relay_protocol::ids::SessionId;
 use relay_protocol::problem::Problem;
-use relay_protocol::session::{Attach, Attached};
+use relay_protocol::session::{Attach, AttachAttempt, Attached};
 use relay_protocol::socket::{ControlFrame, DeliverFrame, ServerMessage};
 use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::SessionKey;
 use crate::error::Error;
+use crate::key::new_key;
 use crate::session::{Order, Tag};
 
 /// A session on its way to the socket.
@@ -77,6 +78,16 @@ struct Entry {
     inputs: mpsc::UnboundedSender<Input>,
 }
 
+impl Entry {
+    /// The frame that attaches it: one more attempt.
+    fn attempt(&mut self) -> Attach {
+        if let Some(attempt) = &mut self.attach.attempt {
+            attempt.number += 1;
+        }
+        self.attach.clone()
+    }
+}
+
 /// What follows from a refusal to attach.
 pub(super) enum Refusal {
     /// To try again without the resume token, as a new session.
@@ -94,22 +105,24 @@ impl Sessions {
 
     /// Adds a session; the frame that attaches it.
     pub(super) fn add(&mut self, new: NewSession) -> Attach {
-        let attach = new.attach.clone();
-        let entry = Entry {
+        let mut entry = Entry {
             first_status: new.attach.status,
             attach: new.attach,
             id: None,
             inputs: new.inputs,
         };
+        // Without random bits the server takes what comes last for the newest.
+        entry.attach.attempt = new_key().map(|client| AttachAttempt { client, number: 0 });
+        let attach = entry.attempt();
         self.entries.insert(new.key, entry);
         attach
     }
 
     /// The frames that attach all of them.
-    pub(super) fn attaches(&self) -> Vec<(SessionKey, Attach)> {
-        let entries = self.entries.iter();
+    pub(super) fn attaches(&mut self) -> Vec<(SessionKey, Attach)> {
+        let entries = self.entries.iter_mut();
         entries
-            .map(|(key, entry)| (*key, entry.attach.clone()))
+            .map(|(key, entry)| (*key, entry.attempt()))
             .collect()
     }
 
@@ -138,7 +151,7 @@ impl Sessions {
         if entry.attach.resume.take().is_some() {
             tracing::info!(%problem.detail, "a session can't go on; a new one begins");
             entry.attach.status = entry.first_status;
-            return Refusal::Again(Box::new(entry.attach.clone()));
+            return Refusal::Again(Box::new(entry.attempt()));
         }
         self.end(key, Error::Problem(problem));
         Refusal::Over

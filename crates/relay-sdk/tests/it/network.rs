@@ -38,7 +38,8 @@ async fn no_event_is_missed_or_repeated_and_every_send_ends() {
     .await
     .unwrap();
     let (session, mut surfaced) = answering(&bob, |_, id| Ok(delivered(id)));
-    let _session = far_bob.attach(session).await.unwrap();
+    let session = far_bob.attach(session).await.unwrap();
+    let served = tokio::spawn(async move { session.ended().await });
 
     let is_over = Arc::new(AtomicBool::new(false));
     let over = is_over.clone();
@@ -81,6 +82,7 @@ async fn no_event_is_missed_or_repeated_and_every_send_ends() {
         assert_eq!(text, number.to_string());
     }
     for id in &deliveries {
+        assert!(!served.is_finished(), "the session ended");
         assert_eq!(ended(&alice, *id).await.0, DeliveryState::Delivered);
     }
     assert!(created.try_recv().is_err(), "a repeated event");

@@ -13,7 +13,7 @@ use relay_sdk::{
 };
 use tokio::sync::mpsc;
 
-use crate::support::{World, next, soon};
+use crate::support::{PATIENCE, World, next};
 
 pub(crate) fn status(status: AgentStatus) -> AgentSessionEvent {
     AgentSessionEvent::StatusChanged(StatusChanged {
@@ -32,19 +32,20 @@ pub(crate) fn log(message: &str) -> AgentSessionEvent {
 
 /// Waits until a delivery has ended, and says how.
 pub(crate) async fn ended(client: &AgentClient, id: DeliveryId) -> (DeliveryState, Option<String>) {
-    soon("the end of a delivery", async {
-        loop {
-            let delivery = client.delivery(id).await.unwrap();
-            if matches!(
-                delivery.state,
-                DeliveryState::Delivered | DeliveryState::Failed | DeliveryState::Cancelled
-            ) {
-                return (delivery.state, delivery.error.map(|error| error.detail));
-            }
-            tokio::task::yield_now().await;
+    let started = tokio::time::Instant::now();
+    loop {
+        let delivery = client.delivery(id).await.unwrap();
+        if matches!(
+            delivery.state,
+            DeliveryState::Delivered | DeliveryState::Failed | DeliveryState::Cancelled
+        ) {
+            return (delivery.state, delivery.error.map(|error| error.detail));
         }
-    })
-    .await
+        if started.elapsed() > PATIENCE {
+            panic!("a delivery did not end: {delivery:#?}");
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A session that answers what a function says, and tells what it got.

@@ -4,6 +4,7 @@
 //! while nobody who may decide was reached.
 
 use relay_protocol::delivery::DeliveryState;
+use relay_protocol::limits::PERMISSION_TOLD;
 use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
@@ -18,9 +19,6 @@ use crate::store::news::News;
 use crate::store::permission_requests::PermissionRow;
 use crate::store::position::Position;
 use crate::store::records::{AgentNo, DeliveryRow, SessionNo, WorkspaceRow};
-
-/// Most people who are told of one request: those who are there for longest.
-const TOLD: usize = 32;
 
 /// Why a session waits.
 const WAITS: &str = "waits for a permission";
@@ -49,13 +47,15 @@ impl Tx<'_> {
                 "SELECT no FROM agents WHERE workspace = ?1 AND type = 1 AND released_at IS NULL
                  ORDER BY no LIMIT ?2",
             )?
-            .query_map(params![workspace.no, TOLD + lineage.len()], |row| {
-                row.get(0).map(AgentNo)
-            })?
+            .query_map(
+                params![workspace.no, PERMISSION_TOLD + lineage.len()],
+                |row| row.get(0).map(AgentNo),
+            )?
             .collect::<rusqlite::Result<_>>()?;
         let mut names = Vec::new();
         let mut is_anybody_there = false;
-        for no in people.into_iter().filter(|no| !lineage.contains(no)) {
+        let people = people.into_iter().filter(|no| !lineage.contains(no));
+        for no in people.take(PERMISSION_TOLD) {
             names.push(self.agent_by_no(no)?.name.clone());
             is_anybody_there |= self.current_session(no)?.is_some();
         }
@@ -84,7 +84,7 @@ impl Tx<'_> {
                  WHERE position > ?1 AND position <= ?2 AND message = ?1 AND state < 4",
             )?
             .query_map(
-                params![notice.key(), notice.plus(TOLD as u64 + 8).key()],
+                params![notice.key(), notice.plus(PERMISSION_TOLD as u64 + 8).key()],
                 |row| row.get(0),
             )?
             .collect::<rusqlite::Result<_>>()?;
@@ -184,7 +184,10 @@ impl Tx<'_> {
                                 AND message = ?1 AND (state < 4 OR state = 4))",
             )?
             .query_row(
-                params![row.message.key(), row.message.plus(TOLD as u64 + 8).key()],
+                params![
+                    row.message.key(),
+                    row.message.plus(PERMISSION_TOLD as u64 + 8).key()
+                ],
                 |row| row.get(0),
             )?;
         match others {

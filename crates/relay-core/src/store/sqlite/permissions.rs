@@ -498,7 +498,10 @@ pub(super) fn forget_call(tx: &mut Tx<'_>, payload: &str) -> Result<()> {
 pub(super) fn forget_old(tx: &mut Tx<'_>, before: i64) -> Result<u64> {
     let mut gone = 0;
     for sql in [
-        "DELETE FROM permissions WHERE is_open = 0 AND created_at < ?1",
+        // What was allowed and never begun is old, too, at some time: what is not there can't be begun.
+        // No decision comes after the time that a request had for it.
+        "DELETE FROM permissions WHERE expires_at < ?1
+             AND (is_open = 0 OR (state <> 0 AND execution IS NULL))",
         "DELETE FROM grants WHERE coalesce(revoked_at, expires_at) < ?1",
         "DELETE FROM permission_runs WHERE ended_at < ?1
              AND NOT EXISTS (SELECT 1 FROM permissions p WHERE p.run = permission_runs.no)",

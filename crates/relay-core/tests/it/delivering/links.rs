@@ -1,6 +1,8 @@
 //! Links that come and go: which session an agent's messages go to, and when it is offline.
 
 use relay_core::link::CloseReason;
+use relay_protocol::limits::ATTACH_CLIENT_BYTES;
+use relay_protocol::problem::ErrorCode;
 use relay_protocol::status::AgentStatus;
 use serde_json::json;
 
@@ -176,4 +178,43 @@ fn a_broken_link_is_noticed_when_something_is_handed_over() {
     assert_eq!(lab.course(id), ["created", "deferred"]);
     lab.pass(10_000);
     assert_eq!(bob.summary().status, AgentStatus::Offline);
+}
+
+#[test]
+fn an_attempt_that_comes_late_takes_nothing_over() {
+    let lab = Lab::pair();
+    let first = lab.attach("bob", &minimum().attempt("a", 1));
+    let again = || minimum().resuming(first.token());
+    let third = lab.attach("bob", &again().attempt("a", 3));
+    // What the client said over the connection before arrives only now.
+    let refused = lab
+        .try_attach("bob", &again().attempt("a", 2))
+        .err()
+        .unwrap();
+    let problem = refused.problem();
+    assert_eq!(problem.code, ErrorCode::SessionUnreachable);
+    assert!(problem.retryable);
+    assert_eq!(third.closed(), None);
+    lab.say("hello");
+    assert_eq!(third.texts(), ["hello"]);
+    // Another client is another matter, whatever it counts; and so is one that does not count.
+    let other = lab.attach("bob", &again().attempt("b", 1));
+    assert_eq!(third.closed(), Some(CloseReason::Superseded));
+    lab.say("to the other");
+    assert_eq!(other.texts(), ["hello", "to the other"]);
+    let plain = lab.attach("bob", &again());
+    assert_eq!(other.closed(), Some(CloseReason::Superseded));
+    let last = lab.attach("bob", &again().attempt("a", 1));
+    assert_eq!(plain.closed(), Some(CloseReason::Superseded));
+    assert!(last.is_current());
+}
+
+#[test]
+fn what_a_client_calls_itself_has_a_limit() {
+    let lab = Lab::pair();
+    let name = "x".repeat(ATTACH_CLIENT_BYTES);
+    lab.attach("bob", &minimum().attempt(&name, 1));
+    let refused = lab.try_attach("bob", &minimum().attempt(&format!("{name}x"), 1));
+    let problem = refused.err().unwrap().problem();
+    assert_eq!(problem.path.as_deref(), Some("attempt.client"));
 }

@@ -3,6 +3,7 @@
 mod asking;
 mod deciding;
 mod grants;
+mod limits;
 mod running;
 mod runs;
 mod waiting;

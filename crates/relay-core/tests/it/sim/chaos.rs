@@ -516,6 +516,7 @@ impl World {
             safe_states: Some(harness.safe_states.clone()),
             status: None,
             resume: harness.token.clone(),
+            attempt: None,
         };
         let reach = if harness.hooks_only {
             Reach::none()

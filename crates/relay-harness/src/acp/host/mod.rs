@@ -22,6 +22,7 @@ mod shared;
 mod state;
 mod terminal;
 mod turn;
+mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;

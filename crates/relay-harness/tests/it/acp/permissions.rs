@@ -15,7 +15,8 @@ use super::support::{all, ask, session_with, soon, text};
 /// Hands every question to the test, which answers it when it likes.
 struct Person(mpsc::UnboundedSender<(PermissionQuestion, oneshot::Sender<PermissionAnswer>)>);
 
-type Questions = mpsc::UnboundedReceiver<(PermissionQuestion, oneshot::Sender<PermissionAnswer>)>;
+pub(crate) type Questions =
+    mpsc::UnboundedReceiver<(PermissionQuestion, oneshot::Sender<PermissionAnswer>)>;
 
 impl Decides for Person {
     fn decide(&self, question: PermissionQuestion) -> Deciding<'_> {
@@ -27,7 +28,7 @@ impl Decides for Person {
     }
 }
 
-fn person() -> (HostOptions, Questions) {
+pub(crate) fn person() -> (HostOptions, Questions) {
     let (sender, questions) = mpsc::unbounded_channel();
     (HostOptions::deciding(Person(sender)), questions)
 }

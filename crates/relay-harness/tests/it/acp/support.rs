@@ -140,7 +140,7 @@ pub(crate) fn methods(log: &Path) -> Vec<String> {
 }
 
 /// Longer than anything here takes when it works.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Fails when something takes for ever.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {

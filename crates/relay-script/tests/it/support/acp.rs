@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use super::agents::{Agent, Place};
 use super::{processes, soon};
 
 /// How much of an agent's complaints is shown when a test fails.
@@ -31,9 +32,23 @@ pub(crate) struct Client {
     ended: bool,
 }
 
+impl Agent {
+    /// Starts it against the model at this URL.
+    pub(crate) fn start(&self, place: &Place, model: &str) -> Client {
+        let launch = self.launch(place, model);
+        let mut command = Command::new(launch.program);
+        command
+            .args(launch.arguments)
+            .env_clear()
+            .envs(launch.environment)
+            .current_dir(place.work());
+        Client::start(command, place.home().to_owned())
+    }
+}
+
 impl Client {
     /// Starts an agent, whose home is this folder, in a process group of its own.
-    pub(crate) fn start(mut command: Command, home: PathBuf) -> Self {
+    fn start(mut command: Command, home: PathBuf) -> Self {
         let complaints = home.join("stderr.txt");
         command
             .stdin(Stdio::piped())

@@ -1,16 +1,14 @@
 //! How each agent is run without network and key: its command, environment and configuration files.
 //!
-//! `tests/agents` has the packages and, in its README, what was seen of each.
+//! `tests/agents` has the packages and, in its README, what was seen of each. Other crates that drive agents share this file.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::Command;
-
-use super::acp::Client;
 
 /// An agent that can be installed.
 #[derive(Debug)]
@@ -129,6 +127,17 @@ impl Place {
     pub(crate) fn work(&self) -> &Path {
         self.work.path()
     }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+}
+
+/// How an agent is started, in a cleared environment.
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: &'static [&'static str],
+    pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
 impl Agent {
@@ -147,24 +156,26 @@ impl Agent {
         there
     }
 
-    /// Starts it against the model at this URL.
-    pub(crate) fn start(&self, place: &Place, model: &str) -> Client {
+    /// Writes its configuration for the model at this URL, and says how it is started.
+    pub(crate) fn launch(&self, place: &Place, model: &str) -> Launch {
         let home = place.home.path();
         fs::create_dir_all(home.join("tmp")).unwrap();
-        let mut command = Command::new(self.path());
-        command
-            .args(self.arguments)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", home)
-            .env("TMPDIR", home.join("tmp"))
-            .env("XDG_CONFIG_HOME", home.join(".config"))
-            .env("XDG_DATA_HOME", home.join(".local/share"))
-            .env("XDG_CACHE_HOME", home.join(".cache"))
-            .env("XDG_STATE_HOME", home.join(".local/state"))
-            .envs((self.configure)(home, model))
-            .current_dir(place.work());
-        Client::start(command, home.to_owned())
+        let mut environment = vec![
+            ("PATH", std::env::var_os("PATH").unwrap()),
+            ("HOME", home.into()),
+            ("TMPDIR", home.join("tmp").into()),
+            ("XDG_CONFIG_HOME", home.join(".config").into()),
+            ("XDG_DATA_HOME", home.join(".local/share").into()),
+            ("XDG_CACHE_HOME", home.join(".cache").into()),
+            ("XDG_STATE_HOME", home.join(".local/state").into()),
+        ];
+        let own = (self.configure)(home, model).into_iter();
+        environment.extend(own.map(|(name, value)| (name, value.into())));
+        Launch {
+            program: self.path(),
+            arguments: self.arguments,
+            environment,
+        }
     }
 
     /// Whether it comes with the packages of the default test command.
@@ -189,8 +200,9 @@ fn skipped(test: &str, why: &str) {
     }
 }
 
+/// The same from every crate.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../relay-script/tests/agents")
 }
 
 /// What the shell is told to do when a tool is called.

@@ -3,7 +3,7 @@
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::DeliveryMode;
 use relay_protocol::message::AttachmentKind;
-use relay_protocol::session::Attach;
+use relay_protocol::session::{Attach, AttachAttempt};
 use relay_protocol::session_event::AgentSessionEventType;
 use relay_protocol::status::AgentStatus;
 
@@ -14,6 +14,7 @@ pub(crate) struct Kind {
     pub(crate) safe_states: Option<Vec<AgentStatus>>,
     pub(crate) status: Option<AgentStatus>,
     pub(crate) resume: Option<String>,
+    pub(crate) attempt: Option<AttachAttempt>,
     /// Whether it has a link; without one it comes by.
     pub(crate) reach: Reached,
 }
@@ -35,6 +36,7 @@ pub(crate) fn minimum() -> Kind {
         safe_states: None,
         status: None,
         resume: None,
+        attempt: None,
         reach: Reached::Linked,
     }
 }
@@ -119,6 +121,13 @@ impl Kind {
         self
     }
 
+    /// It is this attempt of this client.
+    pub(crate) fn attempt(mut self, client: &str, number: u64) -> Self {
+        let client = client.to_owned();
+        self.attempt = Some(AttachAttempt { client, number });
+        self
+    }
+
     pub(super) fn body(&self, agent: &str) -> Attach {
         Attach {
             agent: agent.to_owned(),
@@ -127,6 +136,7 @@ impl Kind {
             safe_states: self.safe_states.clone(),
             status: self.status,
             resume: self.resume.clone(),
+            attempt: self.attempt.clone(),
         }
     }
 }
