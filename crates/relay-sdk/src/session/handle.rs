@@ -285,7 +285,8 @@ impl AttachedSession {
         self.order(|done| Order::Boundary(kind, done)).await
     }
 
-    /// Says what became of a delivery that was accepted before, and waits until that is stored.
+    /// Says what became of a delivery that was accepted before, and waits until that is stored. For one that the session was just
+    /// given it is the answer, and what the session itself answers is not said any more.
     pub async fn receipt(&self, receipt: MessageReceipt) -> Result<()> {
         self.order(|done| Order::Receipt(receipt, done)).await
     }

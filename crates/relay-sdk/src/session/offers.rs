@@ -18,6 +18,8 @@ pub(super) struct Handling {
     id: DeliveryId,
     /// The last offer of it.
     epoch: Option<u64>,
+    /// Whether a receipt was given for it already; what the session answers then is not said.
+    is_answered: bool,
     task: JoinHandle<Result<MessageReceipt, SessionError>>,
 }
 
@@ -25,6 +27,7 @@ pub(super) struct Handling {
 pub(super) struct Handled {
     id: DeliveryId,
     epoch: Option<u64>,
+    is_answered: bool,
     result: Result<Result<MessageReceipt, SessionError>, JoinError>,
 }
 
@@ -39,6 +42,7 @@ impl Handling {
         Handled {
             id: self.id,
             epoch: self.epoch,
+            is_answered: self.is_answered,
             result,
         }
     }
@@ -108,7 +112,19 @@ impl Server {
         self.memory.remember(id, Some(Step::Begun));
         let session = self.session.clone();
         let task = tokio::spawn(session.receive_message(message, context));
-        self.handling = Some(Handling { id, epoch, task });
+        self.handling = Some(Handling {
+            id,
+            epoch,
+            is_answered: false,
+            task,
+        });
+    }
+
+    /// A receipt was given for a delivery that the session is being given, before it has answered.
+    pub(super) fn answered_early(&mut self, id: DeliveryId) {
+        if let Some(handling) = self.handling.as_mut().filter(|handling| handling.id == id) {
+            handling.is_answered = true;
+        }
     }
 
     /// Whether a deadline has passed, by the server's clock.
@@ -120,7 +136,15 @@ impl Server {
 
     /// Takes what the session made of a delivery.
     pub(super) fn handled(&mut self, handled: Handled) {
-        let Handled { id, epoch, result } = handled;
+        let Handled {
+            id,
+            epoch,
+            is_answered,
+            result,
+        } = handled;
+        if is_answered {
+            return;
+        }
         let receipt = match result {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => failed(error.to_string()),

@@ -245,7 +245,10 @@ impl Server {
                 );
             }
             Order::Receipt(receipt, done) => match delivery_of(&receipt) {
-                Some(id) => self.settle_late(id, receipt, Some(done)),
+                Some(id) => {
+                    self.answered_early(id);
+                    self.settle_late(id, receipt, Some(done));
+                }
                 None => {
                     let problem = "expected a receipt that names its delivery".to_owned();
                     let _ = done.send(Err(Error::InvalidTarget(problem)));

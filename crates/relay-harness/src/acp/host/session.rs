@@ -115,10 +115,14 @@ impl Session {
             let capability = "_meta.steering";
             return Err(relay_protocol::acp::CapabilityNotSupportedError { capability }.into());
         }
-        let params = json!({"sessionId": self.id(), "prompt": self.fitted(content)?});
+        // Without this an agent that has ended its turn meanwhile begins one by itself, whose end nobody is told.
+        let meta = json!({"steering": {"idleBehavior": "promptRequired"}});
+        let params =
+            json!({"sessionId": self.id(), "prompt": self.fitted(content)?, "_meta": meta});
         let answer = self.host.call("_session/steering", &params).await?;
         match answer["outcome"].as_str() {
             Some("injected") => Ok(Steered::Injected),
+            Some("promptRequired") => Ok(Steered::NoTurn),
             Some("startedNewTurn") => Ok(Steered::StartedTurn),
             Some("failed") => Ok(Steered::Failed),
             _ => Err(self.host.malformed("_session/steering", "a known outcome")),
@@ -335,8 +339,10 @@ impl Drop for TakeBack {
 pub enum Steered {
     /// The model sees it in this turn.
     Injected,
-    /// Nothing ran, so it began a turn.
+    /// Nothing ran, so it began a turn, whose end the agent does not tell.
     StartedTurn,
+    /// Nothing ran, and nothing was done: it has to be a prompt.
+    NoTurn,
     /// It did not work.
     Failed,
 }

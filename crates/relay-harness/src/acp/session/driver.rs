@@ -18,7 +18,8 @@ use relay_protocol::time::Timestamp;
 use relay_sdk::{AttachedSession, ControlError, EventHandler, failed, failed_for_now};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::broker::Registered;
 use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
@@ -35,6 +36,9 @@ const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
 
 /// How long pieces of text are put together before they are reported.
 const TEXT_WAIT: Duration = Duration::from_millis(200);
+
+/// How long the last receipts of a session are waited for.
+const RECEIPT_WAIT: Duration = Duration::from_secs(5);
 
 /// Most deliveries that are put into one turn.
 const PER_TURN: usize = 20;
@@ -136,7 +140,7 @@ impl Driver {
             tokio::select! {
                 event = self.session.next_event() => match event {
                     Some(event) => self.happened(event).await,
-                    None => return self.gone(),
+                    None => return self.gone().await,
                 },
                 Some(order) = queue.recv() => match order {
                     Order::Release { reply } => {
@@ -277,7 +281,8 @@ impl Driver {
                 self.delivered(delivery, STEER_DOOR, evidence);
             }
             // What did not work now is the next prompt.
-            Ok(Steered::Failed) | Err(HostError::Refused { .. } | HostError::Malformed { .. }) => {
+            Ok(Steered::Failed | Steered::NoTurn)
+            | Err(HostError::Refused { .. } | HostError::Malformed { .. }) => {
                 self.hold(delivery, true);
                 self.next_turn().await;
             }
@@ -350,6 +355,11 @@ impl Driver {
         let Some(place) = self.sent.iter().position(|sent| sent.turn == turn) else {
             return;
         };
+        let failed = matches!(event, Event::TurnFailed { .. });
+        if failed && self.session.alive().is_err() {
+            // The agent is gone: that is told after this.
+            return;
+        }
         let sent = self.sent.swap_remove(place);
         if let Event::TurnFailed { error } = event {
             for delivery in sent.deliveries {
@@ -448,30 +458,42 @@ impl Driver {
     async fn release(&mut self) {
         let text = self.reporter.flush();
         self.report(text);
-        self.abandon("the session was released");
+        self.abandon("the session was released").await;
         // An agent that can't close a session ends with its process.
         let _ = self.session.close().await;
         self.session.host().stop().await;
     }
 
-    /// The agent is gone. What it may not have seen goes back.
-    fn gone(mut self) {
+    /// The agent is gone. What it may not have seen goes back, and only then has the session failed: that ends it.
+    async fn gone(mut self) {
         let text = self.reporter.flush();
         self.report(text);
-        self.abandon(super::GONE);
         let reason = self.session.alive().err().map(|error| error.to_string());
+        self.abandon(reason.as_deref().unwrap_or(super::GONE)).await;
         let report = self.reporter.status(AgentStatus::Failed, reason.as_deref());
         self.report(report);
     }
 
-    fn abandon(&mut self, why: &str) {
+    /// Gives everything back that the agent has not shown to have, and waits until that is stored.
+    async fn abandon(&mut self, why: &str) {
+        self.user.clear();
         let sent = std::mem::take(&mut self.sent);
         let sent = sent.into_iter().flat_map(|sent| sent.deliveries);
         let held = std::mem::take(&mut self.held);
+        let mut storing = JoinSet::new();
         for delivery in sent.chain(held) {
-            self.settle(delivery, failed_for_now(why));
+            let receipt = parcel::with_id(failed_for_now(why), delivery.id);
+            let attached = self.attached.clone();
+            storing.spawn(async move {
+                if let Err(error) = attached.receipt(receipt).await {
+                    tracing::warn!(%error, delivery.id = %delivery.id, "a receipt was not stored");
+                }
+                // Until now nobody else answers whoever offered it.
+                drop(delivery);
+            });
         }
-        self.user.clear();
+        // Without a link nothing is stored, and nothing more is said either.
+        let _ = timeout(RECEIPT_WAIT, storing.join_all()).await;
     }
 }
 

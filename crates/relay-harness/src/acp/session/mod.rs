@@ -5,7 +5,9 @@
 //! others in `reporter.rs`; both are pure. Text enters only as [`relay_protocol::render`] writes it.
 
 mod broker;
+mod changes;
 mod driver;
+mod images;
 mod parcel;
 mod reporter;
 mod watch;
@@ -18,7 +20,7 @@ use relay_protocol::agent::AgentIdentity;
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::RelayMessage;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
 use relay_protocol::status::AgentStatus;
 use relay_sdk::{
     AgentDeliveryAdapter, AgentSession, AttachedSession, Client, ControlError, EventHandler,
@@ -74,6 +76,7 @@ pub async fn attach(
     let (orders, queue) = mpsc::channel(WAITING_ORDERS);
     let events = Arc::new(OnceLock::new());
     let served = AcpSession {
+        client: client.clone(),
         identity,
         capabilities,
         orders: orders.clone(),
@@ -168,6 +171,7 @@ impl Drop for RelaySession {
 
 /// What the relay's client serves: it hands everything to the task.
 struct AcpSession {
+    client: Client,
     identity: AgentIdentity,
     capabilities: AgentSessionCapabilities,
     orders: mpsc::Sender<Order>,
@@ -177,9 +181,15 @@ struct AcpSession {
 impl AgentDeliveryAdapter for AcpSession {
     async fn receive_message(
         &self,
-        message: RelayMessage,
+        mut message: RelayMessage,
         ctx: MessageContext,
     ) -> Result<MessageReceipt, SessionError> {
+        let kinds = &self.capabilities.messaging.attachments;
+        if kinds.contains(&AttachmentKind::Image)
+            && let Some(receipt) = images::fetch(&self.client, &mut message).await
+        {
+            return Ok(receipt);
+        }
         let (reply, replied) = oneshot::channel();
         let order = Order::Receive {
             message: Box::new(message),

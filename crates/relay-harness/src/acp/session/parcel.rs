@@ -69,7 +69,7 @@ pub(super) fn with_id(mut receipt: MessageReceipt, id: DeliveryId) -> MessageRec
     receipt
 }
 
-/// A message as a prompt: its text as everybody's, and its inline images.
+/// A message as a prompt: its text as everybody's, and its images, which are inline by now.
 pub(super) fn content(
     message: &RelayMessage,
     context: &MessageContext,

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use relay_protocol::agent::Metadata;
 use relay_protocol::session_event::{
-    AgentSessionEvent, ErrorReport, FileChanged, FileOperation, LogLevel, LogLine, StatusChanged,
-    ToolCalled, ToolCompleted, ToolFailed, TranscriptChunk, TranscriptChunkReport, TranscriptRole,
+    AgentSessionEvent, ErrorReport, FileChanged, LogLevel, LogLine, StatusChanged, ToolCalled,
+    ToolCompleted, ToolFailed, TranscriptChunk, TranscriptChunkReport, TranscriptRole,
     UsageUpdated,
 };
 use relay_protocol::status::AgentStatus;
@@ -49,7 +49,10 @@ struct Text {
 #[derive(Debug)]
 struct Call {
     tool: String,
+    kind: Option<String>,
     began: Timestamp,
+    /// What it changes, as it was told last: agents don't repeat it at the end.
+    changes: Vec<FileChanged>,
 }
 
 impl Reporter {
@@ -186,17 +189,29 @@ impl Reporter {
                 tool: call.tool().to_owned(),
                 input: call.input.as_ref().and_then(bounded),
             }));
-            let tool = call.tool().to_owned();
-            self.calls
-                .insert(call.id.clone(), Call { tool, began: now });
+            let begun = Call {
+                tool: call.tool().to_owned(),
+                kind: None,
+                began: now,
+                changes: Vec::new(),
+            };
+            self.calls.insert(call.id.clone(), begun);
         }
+        let Some(begun) = self.calls.get_mut(&call.id) else {
+            return;
+        };
+        begun.note(call);
         if !ended {
             return;
         }
         let Some(begun) = self.calls.remove(&call.id) else {
             return;
         };
-        reports.extend(changes(call));
+        // A call that failed has changed nothing.
+        if call.status.as_deref() == Some("completed") {
+            let changes = begun.changes.into_iter();
+            reports.extend(changes.map(AgentSessionEvent::FileChanged));
+        }
         let (run, tool) = (Some(call.id.clone()), begun.tool);
         reports.push(match call.status.as_deref() {
             Some("failed") => AgentSessionEvent::ToolFailed(ToolFailed {
@@ -224,27 +239,16 @@ fn used(usage: &Usage) -> AgentSessionEvent {
     })
 }
 
-/// The files that a call has changed. One that failed has changed none.
-fn changes(call: &ToolCall) -> Vec<AgentSessionEvent> {
-    if call.status.as_deref() != Some("completed") {
-        return Vec::new();
+impl Call {
+    fn note(&mut self, call: &ToolCall) {
+        if call.kind.is_some() {
+            self.kind.clone_from(&call.kind);
+        }
+        let changes = super::changes::read(call, self.kind.as_deref());
+        if !changes.is_empty() {
+            self.changes = changes;
+        }
     }
-    let diffs = call.content.iter().filter_map(|content| match content {
-        ToolContent::Diff { path, old_text, .. } => Some((path, old_text)),
-        _ => None,
-    });
-    diffs
-        .map(|(path, old_text)| {
-            AgentSessionEvent::FileChanged(FileChanged {
-                path: path.clone(),
-                operation: match old_text {
-                    Some(_) => FileOperation::Update,
-                    None => FileOperation::Create,
-                },
-                diff: None,
-            })
-        })
-        .collect()
 }
 
 fn texts(call: &ToolCall) -> String {
@@ -357,10 +361,11 @@ mod tests {
     fn tools_are_followed_however_an_agent_tells() {
         let said = reports(&[
             json!({"sessionUpdate": "tool_call", "toolCallId": "a", "kind": "edit", "title": "Write /w/n"}),
-            json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "in_progress"}),
-            json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed", "content": [
+            // What it changes is said before the end, and not again.
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "in_progress", "content": [
                 {"type": "diff", "path": "/w/n", "oldText": null, "newText": "x"},
                 {"type": "diff", "path": "/w/o", "oldText": "a", "newText": "b"}]}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}),
             // Nothing but its end.
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "b", "kind": "execute", "status": "failed",
                 "content": [{"type": "content", "content": {"type": "text", "text": "exit 1"}}]}),

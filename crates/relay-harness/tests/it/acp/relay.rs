@@ -114,6 +114,43 @@ async fn an_immediate_message_is_steered_where_the_agent_can() {
 }
 
 #[tokio::test]
+async fn what_comes_too_late_to_be_steered_is_a_prompt() {
+    let mut world = World::start().await;
+    let mut steers = handshake(&[], json!({}));
+    steers["_meta"] = json!({"steering": {"supported": true}});
+    let script = json!({"handshake": steers, "steering": "promptRequired", "turns": [
+        [{"text": "busy"}, {"untilSteered": true}, {"stop": "end_turn"}],
+        [{"text": "next"}, {"stop": "end_turn"}],
+    ]});
+    let bob = world.bob_plays(script, MidTurn::None).await;
+    bob.prompt(vec![PromptContent::from("work")]).await.unwrap();
+    world.status("active").await;
+    let id = world.send("look here", Some(DeliveryMode::Immediate)).await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(metadata["door"], "acp.prompt");
+    assert!(world.prompts()[1].contains("look here"));
+}
+
+#[tokio::test]
+async fn images_that_are_stored_come_with_the_prompt() {
+    let mut world = World::start().await;
+    let sees = json!({"promptCapabilities": {"image": true}});
+    let script = json!({"handshake": handshake(&[], sees)});
+    let bob = world.bob_plays(script, MidTurn::None).await;
+    let stored = world
+        .alice
+        .upload("image/png", "dot.png", &b"\x89PNG\r\n\x1a\n"[..]);
+    let stored = stored.await.unwrap();
+    let sending = world.alice.send_message("@bob", "What is this?");
+    let sent = sending.attachment(stored.attachment_id).await.unwrap();
+    world.delivered(sent.deliveries[0].delivery_id).await;
+    let prompt = &world.prompts()[0];
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    assert!(prompt.contains(&image.to_string()), "{prompt}");
+    drop(bob);
+}
+
+#[tokio::test]
 async fn an_immediate_message_interrupts_where_that_is_the_only_way() {
     let mut world = World::start().await;
     let script = json!({"turns": [
@@ -182,7 +219,17 @@ async fn an_agent_that_dies_gives_its_messages_back() {
     soon(bob.ended()).await;
     let status =
         |event: &Value| event["type"] == "agent.status.changed" && event["status"] == "failed";
-    world.event("the status", status).await;
+    let ended = world.event("the status", status).await;
+    // What became of the message was known before: the session that failed has no say any more.
+    let failed = |event: &Value| event["type"] == "delivery.failed";
+    let failed = world.event("the failed attempt", failed).await;
+    assert!(failed["seq"].as_u64() < ended["seq"].as_u64());
+    assert!(
+        failed["reason"].as_str().unwrap().contains("ended"),
+        "{failed}"
+    );
+    let late = |event: &Value| event["type"] == "delivery.late_receipt";
+    assert!(!world.seen.iter().any(late), "nothing was said twice");
 
     // Another body of the same agent gets it.
     let next = world.bob_plays(json!({}), MidTurn::None).await;
