@@ -1,5 +1,6 @@
 //! Somebody at the command line of a server: runs the real program and reads what it prints.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -100,8 +101,13 @@ impl Desk {
     }
 
     /// Starts a command that goes on and is told things.
-    pub(crate) fn start_fed(&self, arguments: &[&str]) -> (Running, ChildStdin) {
+    pub(crate) fn start_fed(
+        &self,
+        variables: &[(&str, OsString)],
+        arguments: &[&str],
+    ) -> (Running, ChildStdin) {
         let mut command = self.command(arguments);
+        command.envs(variables.iter().map(|(name, value)| (*name, value)));
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

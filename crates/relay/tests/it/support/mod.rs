@@ -5,6 +5,7 @@ mod fake_agent;
 #[path = "../../../../relay-sdk/tests/it/support/proxy.rs"]
 #[allow(dead_code, reason = "the SDK's tests use more of it")]
 mod proxy;
+mod runs;
 mod server;
 
 use std::io::Write as _;
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub(crate) use desk::{Desk, Done, Running, ended, finish, masked, text};
 pub(crate) use fake_agent::{fake_agent, processes_with, told};
 pub(crate) use proxy::{Proxy, Weather};
+pub(crate) use runs::Runs;
 pub(crate) use server::{Server, Setup, output};
 
 /// How long anything may take before a test gives up on it. No test depends on how fast something is.

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Runs, soon};
-use crate::support::{Desk, told};
+use crate::support::{Desk, Runs, soon, told};
 
 #[tokio::test]
 async fn a_second_one_gets_a_number_and_a_later_one_the_mailbox() {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Runs, nothing_left};
-use crate::support::{Desk, told};
+use super::nothing_left;
+use crate::support::{Desk, Runs, told};
 
 fn dying() -> Value {
     json!({
