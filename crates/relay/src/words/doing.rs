@@ -116,8 +116,8 @@ impl Call {
     fn named(&self) -> String {
         let tool = self.tool.as_deref().map_or("tool".to_owned(), one_line);
         match &self.title {
-            Some(title) => format!("{tool}: {}", shortened(title)),
-            None => tool,
+            Some(title) if *title != tool => format!("{tool}: {}", shortened(title)),
+            _ => tool,
         }
     }
 }

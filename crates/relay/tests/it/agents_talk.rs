@@ -6,8 +6,8 @@
     dead_code,
     reason = "the tests of the agents themselves use more of it"
 )]
-mod agents;
-mod pair;
+pub(crate) mod agents;
+pub(crate) mod pair;
 
 use serde_json::{Value, json};
 

@@ -47,11 +47,11 @@ impl Claim {
         make_private(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
         let place = Place { folder, data };
         if let Some(me) = contact.relay.me().await?.agent {
-            return place.as_itself(contact, wanted, &me.name).await;
+            return place.claim_itself(contact, wanted, &me.name).await;
         }
         let tokens = contact.agent_tokens().await?;
         if let Some(name) = wanted {
-            return place.as_wanted(contact, &tokens, name).await;
+            return place.claim_wanted(contact, &tokens, name).await;
         }
         let more = (2..=MOST_NAMES).map(|number| format!("{id}-{number}"));
         for name in std::iter::once(id.to_owned()).chain(more) {
@@ -76,7 +76,12 @@ struct Place {
 
 impl Place {
     /// The credential is an agent's: that one it is.
-    async fn as_itself(self, contact: &Contact, wanted: Option<&str>, me: &str) -> Outcome<Claim> {
+    async fn claim_itself(
+        self,
+        contact: &Contact,
+        wanted: Option<&str>,
+        me: &str,
+    ) -> Outcome<Claim> {
         if let Some(name) = wanted.filter(|name| names::fold(name) != names::fold(me)) {
             let message = format!("expected the credential of @{name}, found that of @{me}");
             return Err(Failure::new(Exit::Refused, "no_token", message)
@@ -87,7 +92,7 @@ impl Place {
         Ok(self.claim(agent, false, lock))
     }
 
-    async fn as_wanted(
+    async fn claim_wanted(
         self,
         contact: &Contact,
         tokens: &AgentTokens,

@@ -8,7 +8,6 @@ use relay_protocol::permission::PermissionRecord;
 use relay_protocol::status::AgentStatus;
 use serde::Serialize;
 
-use crate::commands::permission::asker;
 use crate::hints;
 use crate::moment::span;
 use crate::output::{Style, one_line, safe};
@@ -90,10 +89,9 @@ impl Step {
             }
             Self::Status { status } => style.faint(&format!("is {status}")),
             Self::Asked { permission } => format!(
-                "{} {}: {}\ndecide: {}",
+                "{} {}\ndecide: {}",
                 style.open("asks"),
-                one_line(&permission.tool),
-                words::summary(permission),
+                call(permission),
                 hints::command(&format!("permission approve {}", permission.permission_id))
             ),
             Self::Decided { permission } => decided(style, permission),
@@ -122,11 +120,15 @@ fn decided(style: &Style, record: &PermissionRecord) -> String {
         Some(outcome) => words::ended(style, outcome),
         None => words::colored_state(style, record.state),
     };
-    let call = format!(
-        "@{} {}: {}",
-        asker(record),
-        one_line(&record.tool),
-        words::summary(record)
-    );
-    format!("{how}  {call}")
+    format!("{how}  {}", call(record))
+}
+
+/// A call on one line. Many agents say its name or its command again as its title.
+fn call(record: &PermissionRecord) -> String {
+    let mut record = record.clone();
+    let summary = |record: &PermissionRecord| words::summary(record);
+    let title = record.title.take();
+    let says_more = |title: &String| *title != record.tool && *title != summary(&record);
+    record.title = title.filter(says_more);
+    format!("{}: {}", one_line(&record.tool), summary(&record))
 }

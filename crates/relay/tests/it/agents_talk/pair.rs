@@ -1,6 +1,7 @@
 //! Real agents as `relay run` runs them, each with a model that plays a script and a home of its own.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use relay_script::{Script, Server};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(super) struct Pair {
 }
 
 /// A piece that sends a message by the relay's tool, whatever the agent calls that.
-pub(super) fn calls_send(to: &str, text: &str, mode: Option<&str>) -> Value {
+pub(crate) fn calls_send(to: &str, text: &str, mode: Option<&str>) -> Value {
     let mut arguments = json!({ "to": to, "text": text });
     if let Some(mode) = mode {
         arguments["mode"] = mode.into();
@@ -120,7 +121,8 @@ impl Pair {
     }
 }
 
-fn with_folder(folder: &std::path::Path, path: &OsString) -> OsString {
+/// A search path with a folder before the others.
+pub(crate) fn with_folder(folder: &Path, path: &OsStr) -> OsString {
     let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(path));
     std::env::join_paths(folders).unwrap()
 }
