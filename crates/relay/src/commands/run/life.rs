@@ -10,6 +10,7 @@ use relay_harness::child::{RestartPolicy, Restarts};
 use relay_protocol::agent::AgentType;
 use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::{PermissionRecord, ResolvePermission};
+use relay_protocol::status::AgentStatus;
 use relay_sdk::Permissions;
 
 use super::body::{Body, Gone, Plan};
@@ -39,6 +40,8 @@ pub(super) struct Life<'a> {
     desk: Desk,
     items: Items,
     stop: StopSignal,
+    /// Whether Ctrl-C was pressed since the turn began.
+    was_interrupted: bool,
 }
 
 /// Why an agent is not led on.
@@ -71,6 +74,7 @@ impl<'a> Life<'a> {
             desk,
             items,
             stop,
+            was_interrupted: false,
         })
     }
 
@@ -152,7 +156,6 @@ impl<'a> Life<'a> {
             self.prompt(body, text, &prompts)?;
         }
         let mut closed = std::pin::pin!(platform::nobody_reads());
-        let mut was_asked = false;
         loop {
             if let Some(id) = self.view.newly_shown() {
                 self.seen(id);
@@ -160,10 +163,7 @@ impl<'a> Life<'a> {
             tokio::select! {
                 item = self.items.next() => self.show(item).await?,
                 entered = self.view.entered() => match entered? {
-                    Entered::Prompt(text) => {
-                        was_asked = false;
-                        self.prompt(body, text, &prompts)?;
-                    }
+                    Entered::Prompt(text) => self.prompt(body, text, &prompts)?,
                     Entered::Answer(record, answer) => self.decide(&record, *answer).await?,
                     Entered::End => return Ok(End::Wished),
                 },
@@ -171,10 +171,10 @@ impl<'a> Life<'a> {
                 gone = body.gone() => return Ok(End::Gone(gone)),
                 wish = self.stop.next() => {
                     let is_busy = body.session().is_busy();
-                    if wish == Wish::End || was_asked || !(is_busy || self.view.is_screen()) {
+                    let is_second = std::mem::replace(&mut self.was_interrupted, true);
+                    if wish == Wish::End || is_second || !(is_busy || self.view.is_screen()) {
                         return Ok(End::Wished);
                     }
-                    was_asked = true;
                     self.interrupt(body, is_busy)?;
                 }
                 () = &mut closed => return Ok(End::Wished),
@@ -192,7 +192,7 @@ impl<'a> Life<'a> {
             cwd: self.plan.cwd.display().to_string(),
         })?;
         self.view.show(Step::Status {
-            status: relay_protocol::status::AgentStatus::Idle,
+            status: AgentStatus::Idle,
         })
     }
 
@@ -232,7 +232,17 @@ impl<'a> Life<'a> {
                 );
                 self.warn(text)
             }
-            Item::Step(step) => self.view.show(step),
+            Item::Step(step) => {
+                if matches!(
+                    step,
+                    Step::Status {
+                        status: AgentStatus::Active
+                    }
+                ) {
+                    self.was_interrupted = false;
+                }
+                self.view.show(step)
+            }
             Item::Ended(id) => self.ended(id).await,
         }
     }
