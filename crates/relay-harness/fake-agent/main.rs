@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -72,13 +72,7 @@ impl Agent {
     fn receive(&mut self) -> Option<Value> {
         let line = self.lines.recv().ok()?;
         if let Some(log) = self.script["log"].as_str() {
-            let mut log = std::fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(log)
-                .unwrap();
-            // In one piece: somebody may be reading.
-            log.write_all(format!("{line}\n").as_bytes()).unwrap();
+            append(log, &line);
         }
         let message: Value = serde_json::from_str(&line).unwrap();
         if message["method"] == "session/cancel" {
@@ -198,6 +192,22 @@ impl Agent {
             "flood" => {
                 for number in 0..what.as_u64().unwrap() {
                     self.say(session, &format!("{number} "));
+                }
+            }
+            // The time, as a line of a file.
+            "stampTo" => append(what.as_str().unwrap(), &now_nanos()),
+            // So many times, so many a second.
+            "stamps" => {
+                let per_second = what[1].as_u64().unwrap();
+                let begun = Instant::now();
+                for number in 0..what[0].as_u64().unwrap() {
+                    let due = begun + Duration::from_nanos(number * 1_000_000_000 / per_second);
+                    let early = due.saturating_duration_since(Instant::now());
+                    // Sleeping is no more exact than this.
+                    if early > Duration::from_millis(1) {
+                        std::thread::sleep(early);
+                    }
+                    self.say(session, &now_nanos());
                 }
             }
             "repeat" => {
@@ -369,6 +379,17 @@ fn close_output() {
 
 #[cfg(not(unix))]
 fn close_output() {}
+
+fn append(file: &str, line: &str) {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.create(true).append(true).open(file).unwrap();
+    // In one piece: somebody may be reading.
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+fn now_nanos() -> String {
+    UNIX_EPOCH.elapsed().unwrap().as_nanos().to_string()
+}
 
 fn sleep_for_ever() -> ! {
     loop {

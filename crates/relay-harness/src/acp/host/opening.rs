@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Host;
 use super::error::HostError;
 use super::session::Session;
+use super::shared::Forgetting;
 use super::state::SessionState;
 use crate::acp::capabilities::{check_fork, check_resume};
 use crate::acp::content::McpServer;
@@ -155,7 +156,7 @@ impl Host {
             let opened = match answer {
                 Ok(answer) => match answer["sessionId"].as_str() {
                     Some(id) => {
-                        let state = SessionState::new(id.to_owned(), open.cwd, directories);
+                        let state = SessionState::new(id.to_owned(), open, directories);
                         state.change_settings(|settings| settings.read(&answer));
                         Ok(registering.register(state))
                     }
@@ -173,21 +174,14 @@ impl Host {
             let Ok(id) = shared.outgoing.call(method, &params, answer).await else {
                 return Err(shared.closed().await);
             };
-            let opened = told.await;
-            shared.outgoing.forget(id);
-            match opened {
+            let _forgetting = Forgetting(&shared.outgoing, id);
+            match told.await {
                 Ok(opened) => opened,
                 Err(_) => Err(shared.closed().await),
             }
         });
-        let state = opened.await.unwrap_or_else(|_| {
-            Err(HostError::Timeout {
-                agent: shared.agent.id.clone(),
-                method: method.to_owned(),
-                after: limit,
-                stderr: shared.stderr(),
-            })
-        })?;
+        let opened = opened.await;
+        let state = opened.unwrap_or_else(|_| Err(shared.timeout(method, limit)))?;
         let state = state.ok_or_else(|| self.malformed(method, "a new `sessionId`"))?;
         Ok(Session::new(self.clone(), state))
     }
@@ -201,7 +195,7 @@ impl Host {
     ) -> Result<Session, HostError> {
         let params = self.params(&open, Some(id))?;
         let directories = self.usable_directories(&open);
-        let state = SessionState::new(id.to_owned(), open.cwd, directories);
+        let state = SessionState::new(id.to_owned(), open, directories);
         let Some(state) = self.shared().register(state) else {
             return Err(HostError::Invalid(format!(
                 "the session `{id}` is open already"

@@ -170,6 +170,12 @@ impl Session {
         }
     }
 
+    /// Opens a copy of it in the same agent, with the same directories and servers, where the agent can.
+    pub async fn fork(&self) -> Result<Self, HostError> {
+        let opened = self.state.opened.clone();
+        self.host.fork_session(self.id(), opened).await
+    }
+
     /// Switches the mode.
     pub async fn set_mode(&self, mode: &str) -> Result<(), HostError> {
         let modes = self.state.settings(|settings| settings.modes.clone());

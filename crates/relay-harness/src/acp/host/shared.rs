@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -139,20 +139,8 @@ impl Shared {
         params: &Value,
         limit: Duration,
     ) -> Result<Value, HostError> {
-        let mut id = None;
-        let answer = timeout(limit, self.answer(method, params, &mut id)).await;
-        answer.unwrap_or_else(|_| {
-            if let Some(id) = id {
-                let params = json!({"requestId": id});
-                let _ = self.outgoing.notify_now("$/cancel_request", &params);
-            }
-            Err(HostError::Timeout {
-                agent: self.agent.id.clone(),
-                method: method.to_owned(),
-                after: limit,
-                stderr: self.stderr(),
-            })
-        })
+        let answer = timeout(limit, self.answer(method, params)).await;
+        answer.unwrap_or_else(|_| Err(self.timeout(method, limit)))
     }
 
     /// Asks the agent something that a person has to do.
@@ -161,15 +149,19 @@ impl Shared {
         method: &str,
         params: &Value,
     ) -> Result<Value, HostError> {
-        self.answer(method, params, &mut None).await
+        self.answer(method, params).await
     }
 
-    async fn answer(
-        &self,
-        method: &str,
-        params: &Value,
-        id: &mut Option<u64>,
-    ) -> Result<Value, HostError> {
+    pub(super) fn timeout(&self, method: &str, after: Duration) -> HostError {
+        HostError::Timeout {
+            agent: self.agent.id.clone(),
+            method: method.to_owned(),
+            after,
+            stderr: self.stderr(),
+        }
+    }
+
+    async fn answer(&self, method: &str, params: &Value) -> Result<Value, HostError> {
         let (tell, told) = oneshot::channel();
         let answer = Box::new(move |answer| {
             // Whoever asked may be gone.
@@ -178,7 +170,6 @@ impl Shared {
         let Ok(call) = self.outgoing.call(method, params, answer).await else {
             return Err(self.closed().await);
         };
-        *id = Some(call);
         let _forgetting = Forgetting(&self.outgoing, call);
         match told.await {
             Ok(answer) => answer.map_err(|error| HostError::from_rpc(&self.agent, method, error)),
@@ -271,8 +262,8 @@ impl Shared {
     }
 }
 
-/// Takes a call out of the open ones when nobody waits for it any more.
-struct Forgetting<'a>(&'a Outgoing, u64);
+/// Gives a call up when nobody waits for it any more.
+pub(super) struct Forgetting<'a>(pub(super) &'a Outgoing, pub(super) u64);
 
 impl Drop for Forgetting<'_> {
     fn drop(&mut self) {

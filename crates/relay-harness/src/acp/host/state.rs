@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::calls::KnownCalls;
 use super::error::HostError;
 use super::files::Files;
+use super::opening::OpenSession;
 use super::queue::Queue;
 use super::settings::Settings;
 use crate::acp::event::{Event, SessionEvent, StopReason, Tokens, ToolCall, Usage};
@@ -26,6 +27,8 @@ const MAX_TURNS: usize = 16;
 /// A session that is open in an agent.
 pub(super) struct SessionState {
     pub(super) id: String,
+    /// What it was opened with, so that it can be forked.
+    pub(super) opened: OpenSession,
     pub(super) cwd: PathBuf,
     pub(super) directories: Vec<PathBuf>,
     pub(super) queue: Queue,
@@ -93,11 +96,13 @@ pub(super) enum Standing {
 }
 
 impl SessionState {
-    pub(super) fn new(id: String, cwd: PathBuf, directories: Vec<PathBuf>) -> Self {
+    pub(super) fn new(id: String, opened: OpenSession, directories: Vec<PathBuf>) -> Self {
+        let cwd = opened.cwd.clone();
         // Missing directories are the agent's to complain about; there is just nothing to read in them.
         let files = Files::open(&cwd, &directories).ok();
         Self {
             id,
+            opened,
             cwd,
             directories,
             files,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
@@ -208,10 +208,13 @@ impl Outgoing {
         Ok(id)
     }
 
-    /// Nobody waits for the answer any more.
+    /// Nobody waits for the answer any more. If there is none yet, the other side is told that it need not go on.
     pub(crate) fn forget(&self, id: u64) {
         let forgotten = self.calls.open().as_mut().and_then(|open| open.remove(&id));
-        drop(forgotten);
+        if forgotten.is_some() {
+            // One that does not read can't be told.
+            let _ = self.notify_now("$/cancel_request", &json!({"requestId": id}));
+        }
     }
 
     /// Says something that wants no answer, without waiting; refused when the other side does not read.

@@ -9,6 +9,7 @@ mod changes;
 mod driver;
 mod images;
 mod parcel;
+mod place;
 mod reporter;
 mod watch;
 mod way;
@@ -21,23 +22,19 @@ use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::{AttachmentKind, RelayMessage};
-use relay_protocol::status::AgentStatus;
 use relay_sdk::{
-    AgentDeliveryAdapter, AgentSession, AttachedSession, Client, ControlError, EventHandler,
+    AgentDeliveryAdapter, AgentSession, AttachedSession, Client, ControlError, EventHandler, Fork,
     SessionError, failed_for_now,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use self::broker::{Broker, BrokerNews};
-use self::driver::{Driver, Order};
+use self::driver::Order;
+use self::place::Place;
 pub use self::watch::{Seen, Watch};
-use super::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
 use super::content::PromptContent;
 use super::host::{HostError, Session};
-
-/// Most orders that wait for the task of a session.
-const WAITING_ORDERS: usize = 64;
 
 /// What is said when there is nobody to give a message to.
 const GONE: &str = "the agent has ended";
@@ -65,50 +62,13 @@ pub async fn attach(
     session: Session,
     options: RelayOptions,
 ) -> relay_sdk::Result<RelaySession> {
-    let facts = SessionFacts {
-        mid_turn: session.host().agent().mid_turn,
-        may_interrupt: options.may_interrupt,
-        has_relay_tools: options.has_relay_tools,
-    };
-    let mut capabilities = session_capabilities(session.host().handshake(), facts);
-    // A fork would have to be attached by somebody; here is nobody who does.
-    capabilities.lifecycle.fork = None;
-    let (orders, queue) = mpsc::channel(WAITING_ORDERS);
-    let events = Arc::new(OnceLock::new());
-    let served = AcpSession {
+    let place = Place {
         client: client.clone(),
         identity,
-        capabilities,
-        orders: orders.clone(),
-        events: events.clone(),
+        options,
+        is_fork: false,
     };
-    let mut attaching = client
-        .attach(served)
-        .harness(format!("acp/{}", session.host().agent_id()))
-        .safe_states(SAFE_STATES)
-        .status(AgentStatus::Idle);
-    if let Some(memory) = options.memory {
-        attaching = attaching.memory(memory);
-    }
-    let attached = Arc::new(attaching.await?);
-    let broker = options.broker;
-    let asks = broker.map(|broker| broker.register(session.id(), &attached, orders.clone()));
-    let driver = Driver::new(
-        session.clone(),
-        facts,
-        attached.clone(),
-        events,
-        orders.clone(),
-        asks,
-        options.watch,
-    );
-    let driving = tokio::spawn(driver.run(queue));
-    Ok(RelaySession {
-        session,
-        attached,
-        orders,
-        driving,
-    })
+    place.put(session, None).await
 }
 
 /// An agent's session that is on the relay. Dropped, it leaves the relay; the agent lives as long as its host.
@@ -223,6 +183,14 @@ impl AgentSession for AcpSession {
     fn on_event(&self, handler: EventHandler) {
         // Called once.
         let _ = self.events.set(handler);
+    }
+
+    async fn fork(&self, fork: Fork) -> Result<(), ControlError> {
+        let (reply, replied) = oneshot::channel();
+        let gone = || ControlError::Failed(GONE.to_owned());
+        let sent = self.orders.send(Order::Fork { fork, reply }).await;
+        sent.map_err(|_| gone())?;
+        replied.await.unwrap_or_else(|_| Err(gone()))
     }
 
     async fn release(&self, _: Option<String>) {

@@ -238,6 +238,37 @@ async fn an_agent_that_dies_gives_its_messages_back() {
 }
 
 #[tokio::test]
+async fn a_session_is_forked_where_the_agent_can() {
+    let mut world = World::start().await;
+    let forks = json!({"handshake": handshake(&["fork", "close"], json!({}))});
+    let bob = world.bob_plays(forks, MidTurn::None).await;
+    let id = bob.attached().session_id().unwrap();
+    let forked = soon(world.relay.fork_session(id, Some("carol")))
+        .await
+        .unwrap();
+    assert_eq!(forked.agent.name, "carol");
+    let sent = world
+        .alice
+        .send_message("@carol", "and you?")
+        .await
+        .unwrap();
+    let metadata = world.delivered(sent.deliveries[0].delivery_id).await;
+    assert_eq!(metadata["evidence"]["sessionId"], "session-2");
+    // The copy goes, the agent stays.
+    let released = world.relay.release_session(forked.session_id, None);
+    soon(released).await.unwrap();
+    let id = world.send("still there?", None).await;
+    let metadata = world.delivered(id).await;
+    assert_eq!(metadata["evidence"]["sessionId"], "session-1");
+
+    let can_not = world.bob_plays(json!({}), MidTurn::None).await;
+    let id = can_not.attached().session_id().unwrap();
+    let refused = world.relay.fork_session(id, None).await.unwrap_err();
+    let refused = refused.problem().unwrap();
+    assert_eq!(refused.capability.as_deref(), Some("lifecycle.fork"));
+}
+
+#[tokio::test]
 async fn a_released_session_ends_its_agent() {
     let world = World::start().await;
     let mut bob = world

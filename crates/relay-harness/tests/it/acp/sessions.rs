@@ -11,6 +11,7 @@ use super::support::{
     Warnings, agent, ask, chunk, environment, folder, handshake, methods, received, session,
     session_with, start, try_start,
 };
+use crate::processes::until;
 
 fn capability(error: HostError) -> &'static str {
     match error {
@@ -239,6 +240,38 @@ async fn a_load_that_fails_leaves_nothing_behind() {
             .unwrap_err();
         assert!(error.is_not_found(), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_waits_for_is_called_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let script = json!({"log": log, "silent": ["session/new", "session/load"], "handshake": handshake(&[], json!({}))});
+    let host = start(script).await;
+    for named in [false, true] {
+        let open = OpenSession::new(folder());
+        let opening = async {
+            match named {
+                true => host.load_session("old", open).await,
+                false => host.new_session(open).await,
+            }
+        };
+        let asked = 2 + 2 * usize::from(named);
+        tokio::select! {
+            opened = opening => panic!("{opened:?}"),
+            () = until("the call is read", || methods(&log).len() >= asked) => {}
+        }
+        until("it is called off", || methods(&log).len() > asked).await;
+    }
+    let expected = [
+        "initialize",
+        "session/new",
+        "$/cancel_request",
+        "session/load",
+        "$/cancel_request",
+    ];
+    assert_eq!(methods(&log), expected);
+    host.stop().await;
 }
 
 #[tokio::test]

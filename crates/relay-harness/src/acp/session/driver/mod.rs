@@ -4,31 +4,36 @@
 //! to it; until then nothing is called delivered. What takes longer than an offer may is accepted first. Whatever waits
 //! for the end of a turn is put into the next one together.
 
+mod order;
+mod settling;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relay_protocol::delivery::{MessageContext, MessageReceipt};
+use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
-use relay_sdk::{AttachedSession, ControlError, EventHandler, failed, failed_for_now};
-use serde_json::{Value, json};
+use relay_sdk::{AttachedSession, ControlError, EventHandler, Fork, failed, failed_for_now};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
+pub(super) use self::order::Order;
+use super::RelaySession;
 use super::broker::Registered;
-use super::parcel::{self, Delivery, PROMPT_DOOR, Reply, STEER_DOOR};
+use super::parcel::{self, Delivery, Reply, STEER_DOOR};
+use super::place::Place;
 use super::reporter::Reporter;
 use super::watch::{Seen, Watch};
 use super::way::{Way, decide_way};
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::content::PromptContent;
-use crate::acp::event::{Event, SessionEvent, StopReason};
+use crate::acp::event::{Event, SessionEvent};
 use crate::acp::host::{HostError, Session, Steered};
 
 /// How long evidence is waited for before a delivery is accepted; an offer counts as failed after 30 s.
@@ -37,43 +42,11 @@ const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
 /// How long pieces of text are put together before they are reported.
 const TEXT_WAIT: Duration = Duration::from_millis(200);
 
-/// How long the last receipts of a session are waited for.
-const RECEIPT_WAIT: Duration = Duration::from_secs(5);
-
 /// Most deliveries that are put into one turn.
 const PER_TURN: usize = 20;
 
 /// Most deliveries that wait for the end of a turn.
 const MAX_HELD: usize = 256;
-
-/// What the task is asked to do.
-pub(super) enum Order {
-    /// Surface a message.
-    Receive {
-        message: Box<RelayMessage>,
-        context: Box<MessageContext>,
-        reply: Reply,
-    },
-    /// Prompt as the agent's user.
-    Prompt {
-        content: Vec<PromptContent>,
-        reply: oneshot::Sender<Result<(), HostError>>,
-    },
-    /// Give back a delivery that was not surfaced.
-    GiveBack {
-        id: DeliveryId,
-        reply: oneshot::Sender<Result<(), ControlError>>,
-    },
-    /// Text that was put into a turn, and what became of it.
-    Steered {
-        delivery: Box<Delivery>,
-        result: Result<Steered, HostError>,
-    },
-    /// Cancel the turn that runs.
-    Cancel,
-    /// End the session.
-    Release { reply: oneshot::Sender<()> },
-}
 
 /// A prompt of the agent's user.
 type UserPrompt = (Vec<PromptContent>, oneshot::Sender<Result<(), HostError>>);
@@ -91,6 +64,9 @@ pub(super) struct Driver {
     attached: Arc<AttachedSession>,
     events: Arc<OnceLock<EventHandler>>,
     orders: mpsc::Sender<Order>,
+    /// How copies of the session are put on the relay, and those that are.
+    place: Place,
+    forks: Vec<RelaySession>,
     /// While this is there, the relay decides what the agent may do.
     asks: Option<Registered>,
     watch: Watch,
@@ -110,17 +86,19 @@ impl Driver {
         attached: Arc<AttachedSession>,
         events: Arc<OnceLock<EventHandler>>,
         orders: mpsc::Sender<Order>,
+        place: Place,
         asks: Option<Registered>,
-        watch: Watch,
     ) -> Self {
         Self {
-            watch,
+            watch: place.options.watch.clone(),
             reporter: Reporter::new(session.id(), asks.is_some()),
             session,
             facts,
             attached,
             events,
             orders,
+            place,
+            forks: Vec::new(),
             asks,
             flush_at: None,
             turns: 0,
@@ -171,6 +149,8 @@ impl Driver {
                 let _ = reply.send(self.give_back(id));
             }
             Order::Steered { delivery, result } => self.steered(*delivery, result).await,
+            Order::Fork { fork, reply } => self.fork(fork, reply),
+            Order::Forked(fork) => self.forks.push(*fork),
             Order::Cancel => self.session.cancel(),
             Order::Release { .. } => {}
         }
@@ -290,6 +270,26 @@ impl Driver {
         }
     }
 
+    /// In a task of its own, because the agent is asked.
+    fn fork(&self, fork: Fork, reply: oneshot::Sender<Result<(), ControlError>>) {
+        let (session, place, orders) = (
+            self.session.clone(),
+            self.place.clone(),
+            self.orders.clone(),
+        );
+        tokio::spawn(async move {
+            let forked = match place.fork(&session, fork).await {
+                Ok(forked) => {
+                    // Without the task of the session it is dropped, and leaves the relay.
+                    let _ = orders.send(Order::Forked(Box::new(forked))).await;
+                    Ok(())
+                }
+                Err(why) => Err(ControlError::Failed(why)),
+            };
+            let _ = reply.send(forked);
+        });
+    }
+
     /// Keeps a delivery for the next turn.
     fn hold(&mut self, mut delivery: Delivery, first: bool) {
         if self.held.len() >= MAX_HELD {
@@ -350,68 +350,6 @@ impl Driver {
         }
     }
 
-    /// A turn has shown something: what is in it has arrived, unless it failed before it began.
-    fn evidence(&mut self, turn: u64, event: &Event) {
-        let Some(place) = self.sent.iter().position(|sent| sent.turn == turn) else {
-            return;
-        };
-        let failed = matches!(event, Event::TurnFailed { .. });
-        if failed && self.session.alive().is_err() {
-            // The agent is gone: that is told after this.
-            return;
-        }
-        let sent = self.sent.swap_remove(place);
-        if let Event::TurnFailed { error } = event {
-            for delivery in sent.deliveries {
-                self.settle(delivery, failed_for_now(error.clone()));
-            }
-            return;
-        }
-        let by = match event {
-            Event::TurnEnded {
-                stop_reason: StopReason::Cancelled,
-                ..
-            } => "cancelled",
-            Event::TurnEnded { .. } => "answer",
-            _ => "update",
-        };
-        for delivery in sent.deliveries {
-            let evidence = json!({"sessionId": self.session.id(), "turn": turn, "by": by});
-            self.delivered(delivery, PROMPT_DOOR, evidence);
-        }
-    }
-
-    fn delivered(&self, delivery: Delivery, door: &str, evidence: Value) {
-        let receipt = parcel::delivered(delivery.id, door, evidence);
-        self.settle(delivery, receipt);
-    }
-
-    fn refuse(&self, deliveries: Vec<Delivery>, error: &HostError) {
-        for delivery in deliveries {
-            let receipt = match error {
-                HostError::Capability(_) | HostError::Invalid(_) => failed(error.to_string()),
-                error => failed_for_now(error.to_string()),
-            };
-            self.settle(delivery, receipt);
-        }
-    }
-
-    /// Says what became of a delivery: to whoever offered it, or later by itself.
-    fn settle(&self, delivery: Delivery, receipt: MessageReceipt) {
-        let receipt = parcel::with_id(receipt, delivery.id);
-        let unheard = match delivery.reply {
-            Some(reply) => reply.send(receipt).err(),
-            None => Some(receipt),
-        };
-        let Some(receipt) = unheard else { return };
-        let attached = self.attached.clone();
-        tokio::spawn(async move {
-            if let Err(error) = attached.receipt(receipt).await {
-                tracing::warn!(%error, "a receipt was not stored");
-            }
-        });
-    }
-
     /// A turn has ended: whatever waits for the next message may come.
     fn at_boundary(&self) {
         let attached = self.attached.clone();
@@ -461,7 +399,9 @@ impl Driver {
         self.abandon("the session was released").await;
         // An agent that can't close a session ends with its process.
         let _ = self.session.close().await;
-        self.session.host().stop().await;
+        if !self.place.is_fork {
+            self.session.host().stop().await;
+        }
     }
 
     /// The agent is gone. What it may not have seen goes back, and only then has the session failed: that ends it.
@@ -472,28 +412,6 @@ impl Driver {
         self.abandon(reason.as_deref().unwrap_or(super::GONE)).await;
         let report = self.reporter.status(AgentStatus::Failed, reason.as_deref());
         self.report(report);
-    }
-
-    /// Gives everything back that the agent has not shown to have, and waits until that is stored.
-    async fn abandon(&mut self, why: &str) {
-        self.user.clear();
-        let sent = std::mem::take(&mut self.sent);
-        let sent = sent.into_iter().flat_map(|sent| sent.deliveries);
-        let held = std::mem::take(&mut self.held);
-        let mut storing = JoinSet::new();
-        for delivery in sent.chain(held) {
-            let receipt = parcel::with_id(failed_for_now(why), delivery.id);
-            let attached = self.attached.clone();
-            storing.spawn(async move {
-                if let Err(error) = attached.receipt(receipt).await {
-                    tracing::warn!(%error, delivery.id = %delivery.id, "a receipt was not stored");
-                }
-                // Until now nobody else answers whoever offered it.
-                drop(delivery);
-            });
-        }
-        // Without a link nothing is stored, and nothing more is said either.
-        let _ = timeout(RECEIPT_WAIT, storing.join_all()).await;
     }
 }
 
