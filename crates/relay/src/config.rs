@@ -2,13 +2,17 @@
 //!
 //! The defaults are a document as well (`config.default.toml`), and the only list of what can be set: a key
 //! that it does not have is refused, and its values say of which type a setting is. By hand, because the
-//! libraries for this lose where a value came from, or lower-case and split names.
+//! libraries for this lose where a value came from, or lower-case and split names. Agents of one's own are the
+//! exception (`agents.rs`): their names are the user's.
+
+mod agents;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use relay_harness::acp::catalogue::Catalogue;
 use relay_outbound::AllowList;
 use relay_protocol::limits::PERMISSION_EXPIRES_MAX_MS;
 use relay_protocol::suggest::nearest;
@@ -16,6 +20,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::{Table, Value};
+
+use self::agents::FileAgents;
 
 /// All settings with their defaults, as users read them.
 pub(crate) const DEFAULTS: &str = include_str!("../config.default.toml");
@@ -35,7 +41,7 @@ const AT_LEAST_ONE: &[&str] = &[
 ];
 
 /// All settings.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) server: ServerSettings,
@@ -44,6 +50,9 @@ pub(crate) struct Settings {
     pub(crate) permissions: PermissionSettings,
     pub(crate) search: SearchSettings,
     pub(crate) log: LogSettings,
+    /// The agents that can be started by name.
+    #[serde(skip, default = "Catalogue::built_in")]
+    pub(crate) agents: Catalogue,
 }
 
 /// How the server listens.
@@ -138,6 +147,7 @@ impl fmt::Display for Origin {
 pub(crate) struct Layers {
     values: Table,
     origins: BTreeMap<String, Origin>,
+    agents: FileAgents,
 }
 
 impl Layers {
@@ -148,19 +158,27 @@ impl Layers {
             .into_iter()
             .map(|(key, _)| (key, Origin::Default))
             .collect();
-        Ok(Self { values, origins })
+        Ok(Self {
+            values,
+            origins,
+            agents: FileAgents::default(),
+        })
     }
 
     /// Puts a file's settings over what there is.
     pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<()> {
         let not_toml = || format!("{} is not TOML", path.display());
-        let found: Table = text.parse().with_context(not_toml)?;
+        let mut found: Table = text.parse().with_context(not_toml)?;
         let lines = lines(text).with_context(not_toml)?;
+        let origin = |key: &str| Origin::File {
+            path: path.to_owned(),
+            line: lines.get(key).copied().unwrap_or(1),
+        };
+        if let Some(agents) = found.remove(agents::TABLE) {
+            self.agents.take(agents, origin)?;
+        }
         for (key, value) in settings(&found) {
-            let origin = Origin::File {
-                path: path.to_owned(),
-                line: lines.get(&key).copied().unwrap_or(1),
-            };
+            let origin = origin(&key);
             let set = self.set(&key, value.clone(), origin.clone());
             set.with_context(|| origin.to_string())?;
         }
@@ -197,18 +215,21 @@ impl Layers {
     /// Every setting with its value and where that came from.
     pub(crate) fn listed(&self) -> Vec<(String, Value, Origin)> {
         let listed = settings(&self.values).into_iter();
-        listed
-            .map(|(key, value)| {
-                let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
-                (key, value.clone(), origin)
-            })
-            .collect()
+        let listed = listed.map(|(key, value)| {
+            let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
+            (key, value.clone(), origin)
+        });
+        listed.chain(self.agents.listed()).collect()
     }
 
     /// The settings, and where each came from.
     pub(crate) fn finish(self) -> Result<(Settings, BTreeMap<String, Origin>)> {
-        let Self { values, origins } = self;
-        let settings: Settings = serde_path_to_error::deserialize(values).map_err(|error| {
+        let Self {
+            values,
+            origins,
+            agents,
+        } = self;
+        let mut settings: Settings = serde_path_to_error::deserialize(values).map_err(|error| {
             let key = error.path().to_string();
             // An item of a list came from where the list came from.
             let setting = key.split('[').next().unwrap_or_default();
@@ -235,6 +256,7 @@ impl Layers {
                 "{origin}: permissions.expires_after_s has to be {most_s} or less; found {expires_after_s}"
             );
         }
+        settings.agents = agents.catalogue()?;
         Ok((settings, origins))
     }
 

@@ -191,7 +191,7 @@ impl Contact {
     }
 
     /// Why nobody can act as this agent from here.
-    async fn no_token(&self, agent: &str) -> Failure {
+    pub(crate) async fn no_token(&self, agent: &str) -> Failure {
         if let Err(error) = self.relay.agent(agent).await {
             let failure = self.explain(error.into());
             return match failure.server_code() {
@@ -238,11 +238,24 @@ impl Contact {
 
     /// The tokens that are kept for the agents of this workspace.
     pub(crate) async fn agent_tokens(&self) -> Outcome<AgentTokens> {
-        let workspace = match self.workspace {
-            Some(workspace) => workspace,
-            None => self.relay.workspace().await?.workspace_id,
-        };
-        Ok(AgentTokens::of(&self.data()?, workspace))
+        Ok(AgentTokens::of(&self.data()?, self.workspace_id().await?))
+    }
+
+    /// Where agents of this workspace that run here leave what they need the next time; and where all of the data is.
+    pub(crate) async fn runs(&self) -> Outcome<(PathBuf, PathBuf)> {
+        let data = self.data()?;
+        let workspace = self.workspace_id().await?.to_string();
+        Ok((data.runs().join(workspace), data.path().to_owned()))
+    }
+
+    async fn workspace_id(&self) -> Outcome<WorkspaceId> {
+        if let Some(workspace) = self.workspace {
+            return Ok(workspace);
+        }
+        match self.relay.me().await?.workspace {
+            Some(workspace) => Ok(workspace.workspace_id),
+            None => Ok(self.relay.workspace().await?.workspace_id),
+        }
     }
 
     /// Says about a failure what only this place knows: where the server should be, which credential it was.

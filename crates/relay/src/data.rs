@@ -73,6 +73,11 @@ impl DataDirectory {
         self.0.join("relay.toml")
     }
 
+    /// What coding agents that run here leave for the next time.
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.0.join("runs")
+    }
+
     /// Where the tokens of agents are kept.
     pub(crate) fn agents(&self) -> PathBuf {
         self.0.join("agents")

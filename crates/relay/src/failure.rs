@@ -4,6 +4,8 @@
 //! A failure says what was expected and found, and what to do next. People read two lines on standard error;
 //! with `--json` it is one line there: `{"error": {"code", "message", "next"?, "exit", "problem"?}}`.
 
+mod agents;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 

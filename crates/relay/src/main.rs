@@ -1,6 +1,7 @@
 //! Relay's command line. Each command is a module; this file says which there are and what they share.
 
 mod agent_tokens;
+mod coding_agents;
 mod commands;
 mod config;
 mod contact;
@@ -27,9 +28,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    action, agent, audit, backup, bench, channel, completions, config as config_command, delivery,
-    demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply, restore,
-    search, send, serve, session, token, up, webhook,
+    acp, action, agent, audit, backup, bench, channel, completions, config as config_command,
+    delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply,
+    restore, run as run_command, search, send, serve, session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -113,6 +114,12 @@ enum Command {
     /// List and revoke standing permissions
     #[command(subcommand)]
     Grant(grant::GrantCommand),
+    /// Run a coding agent on the relay, with you beside it
+    #[command(after_help = run_command::EXAMPLES)]
+    Run(run_command::RunArguments),
+    /// List, detect, ask coding agents that speak ACP
+    #[command(subcommand)]
+    Acp(acp::AcpCommand),
     /// Be an MCP server for an agent, over standard input and output
     #[command(after_help = mcp::EXAMPLES)]
     Mcp(mcp::McpArguments),
@@ -228,6 +235,8 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Grant(command) => with_server(globals, Chosen, async |contact| {
             grant::run(command, contact, output).await
         }),
+        Command::Run(arguments) => run_command::run(arguments, globals, output),
+        Command::Acp(command) => acp::run(command, globals, output),
         Command::Mcp(arguments) => mcp::run(arguments, globals, output),
         Command::Webhook(command) => webhook::run(command, globals, output),
         Command::Policy(command) => with_server(globals, Workspace, async |contact| {

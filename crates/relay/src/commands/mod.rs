@@ -3,6 +3,7 @@
 //! To add a command: a module here with its arguments (their help is what users read) and a function that runs
 //! it, a variant in `main.rs`, a test on its real output in `tests/it/`, a line in `docs/cli.md`.
 
+pub(crate) mod acp;
 pub(crate) mod action;
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -24,6 +25,7 @@ pub(crate) mod policy;
 pub(crate) mod react;
 pub(crate) mod reply;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod serve;

@@ -1,5 +1,6 @@
 //! What commands print: words for people, or JSON for programs; colour and moving lines on terminals only.
 
+mod flow;
 mod live;
 mod panel;
 mod progress;
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::platform;
+pub(crate) use flow::Flow;
 pub(crate) use live::LiveLines;
 pub(crate) use panel::Panel;
 pub(crate) use progress::ProgressLine;

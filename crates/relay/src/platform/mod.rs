@@ -23,6 +23,15 @@ pub(crate) use windows::{
     raise_file_limit, status_of_signal, sync_directory, terminal,
 };
 
+/// Why a command that goes on is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Ctrl-C: somebody sits there, and may mean what the command does just now.
+    Interrupt,
+    /// It is to end, whoever says so.
+    End,
+}
+
 /// What was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -34,6 +43,8 @@ pub(crate) enum Key {
     Enter,
     Escape,
     Backspace,
+    /// Ctrl-D: there is nothing more to come.
+    End,
     Other,
 }
 

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Resource, Rlimit, getpgrp, getrlimit, kill_process, s
 use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{FileLimit, TerminalSize, end_line};
+use super::{FileLimit, TerminalSize, Wish, end_line};
 pub(crate) use keyboard::Keyboard;
 
 /// Where the data is when nobody says where: a variable, and the folder below it. The first that is set counts.
@@ -155,9 +155,16 @@ impl StopSignal {
 
     /// Waits for one.
     pub(crate) async fn come(mut self) {
+        if self.next().await == Wish::Interrupt {
+            end_line();
+        }
+    }
+
+    /// Waits for the next one, where the first need not be the end.
+    pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
-            _ = self.interrupted.recv() => end_line(),
-            _ = self.terminated.recv() => {}
+            _ = self.interrupted.recv() => Wish::Interrupt,
+            _ = self.terminated.recv() => Wish::End,
         }
     }
 }

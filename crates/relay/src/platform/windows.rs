@@ -10,7 +10,7 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-use super::{FileLimit, Key, TerminalSize, end_line};
+use super::{FileLimit, Key, TerminalSize, Wish, end_line};
 
 /// Where the data is when nobody says where: a variable, and the folder below it. The first that is set counts.
 pub(crate) const DATA_PLACES: [(&str, &str); 2] =
@@ -101,11 +101,18 @@ impl StopSignal {
 
     /// Waits for one.
     pub(crate) async fn come(mut self) {
+        if self.next().await == Wish::Interrupt {
+            end_line();
+        }
+    }
+
+    /// Waits for the next one, where the first need not be the end.
+    pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
-            _ = self.interrupted.recv() => end_line(),
-            _ = self.broken.recv() => {}
-            _ = self.closed.recv() => {}
-            _ = self.shut_down.recv() => {}
+            _ = self.interrupted.recv() => Wish::Interrupt,
+            _ = self.broken.recv() => Wish::End,
+            _ = self.closed.recv() => Wish::End,
+            _ = self.shut_down.recv() => Wish::End,
         }
     }
 }

@@ -2,12 +2,14 @@
 
 mod call;
 mod delivery;
+mod doing;
 mod event;
 mod message;
 mod permission;
 
 pub(crate) use call::{dangers, shell_text, summary, value};
 pub(crate) use delivery::{colored, is_away, receipt, waiting};
+pub(crate) use doing::{Doing, Told};
 pub(crate) use event::event;
 pub(crate) use message::{heading, message};
 pub(crate) use permission::{

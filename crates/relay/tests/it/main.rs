@@ -5,6 +5,8 @@
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+#[cfg(target_os = "linux")]
+mod agents_talk;
 mod browser;
 mod commands;
 mod crowd;

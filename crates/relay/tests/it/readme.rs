@@ -12,6 +12,9 @@ use relay_sdk::{AgentClient, Handling};
 
 use crate::support::{Setup, finish, masked, search_path, soon};
 
+#[cfg(target_os = "linux")]
+mod agents;
+
 /// The example that the chapter starts, which is another package's.
 #[path = "../../../../examples/src/bin/action.rs"]
 #[allow(dead_code, reason = "only its `main` is not used")]
@@ -22,6 +25,9 @@ const README: &str = include_str!("../../../../README.md");
 /// Where the chapter begins, and what comes after it.
 const CHAPTER: (&str, &str) = ("## The first ten minutes", "### The engine as a library");
 
+/// The story that needs coding agents, and what comes after it. It has a test of its own.
+const AGENTS: (&str, &str) = ("### Two agents that talk", "### More");
+
 /// Stands for lines that are not shown.
 const AND_SO_ON: &str = "…";
 
@@ -31,9 +37,18 @@ struct Step {
     says: Vec<String>,
 }
 
+/// The steps of the chapter.
 fn steps() -> Vec<Step> {
     let (_, chapter) = README.split_once(CHAPTER.0).unwrap();
     let (chapter, _) = chapter.split_once(CHAPTER.1).unwrap();
+    let (before, agents) = chapter.split_once(AGENTS.0).unwrap();
+    let (_, after) = agents.split_once(AGENTS.1).unwrap();
+    let (mut steps, after) = (steps_in(before), steps_in(after));
+    steps.extend(after);
+    steps
+}
+
+fn steps_in(chapter: &str) -> Vec<Step> {
     let blocks = chapter.split("```console\n").skip(1);
     let blocks = blocks.map(|block| block.split_once("```").unwrap().0);
     let mut steps: Vec<Step> = Vec::new();
@@ -252,6 +267,14 @@ struct Running {
 }
 
 impl Running {
+    /// Starts it: both streams together, as a terminal shows them.
+    #[cfg(target_os = "linux")]
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
     async fn line(&mut self, of: &str) -> Option<String> {
         soon(of, self.lines.next_line()).await.unwrap()
     }

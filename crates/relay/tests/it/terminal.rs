@@ -2,6 +2,7 @@
 //! pipes has its own tests.
 
 mod permissions;
+mod running;
 mod tmux;
 
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub enum MidTurn {
 
 /// What an agent does that others don't.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default)]
 pub struct Quirks {
     /// Its tools fail when the client offers to read and write files.
     pub no_client_files: bool,
@@ -84,7 +84,7 @@ pub struct AgentDefinition {
 
 /// An agent of the configuration, under the id that it is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// The program.
     pub command: String,
@@ -127,7 +127,7 @@ pub enum CatalogueError {
     },
     /// The configuration has an agent with a built-in's name.
     #[error(
-        "the agent `{0}` comes with Relay; choose another id, or say `replaces-built-in = true`"
+        "the agent `{0}` comes with Relay; choose another id, or say `replaces_built_in = true`"
     )]
     BuiltIn(String),
     /// The configuration says of an agent that it replaces a built-in one, but there is none.

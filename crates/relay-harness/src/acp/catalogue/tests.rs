@@ -80,20 +80,20 @@ fn a_built_in_agent_is_not_replaced_in_silence() {
     assert_eq!(error, CatalogueError::BuiltIn("claude".to_owned()));
     let replaced = with(
         "claude",
-        r#"{"command": "mine", "replaces-built-in": true}"#,
+        r#"{"command": "mine", "replaces_built_in": true}"#,
     )
     .unwrap();
     let claude = replaced.get("claude").unwrap();
     assert_eq!((claude.command.as_str(), claude.built_in), ("mine", false));
     assert_eq!(replaced.agents().len(), IDS.len());
-    let error = with("mine", r#"{"command": "mine", "replaces-built-in": true}"#).unwrap_err();
+    let error = with("mine", r#"{"command": "mine", "replaces_built_in": true}"#).unwrap_err();
     assert_eq!(error, CatalogueError::ReplacesNothing("mine".to_owned()));
 }
 
 #[test]
 fn an_agent_of_the_configuration() {
-    let text = r#"{"command": "my-agent", "args": ["--acp"], "env-names": ["MY_KEY"],
-        "env": {"A": "1"}, "mid-turn": "cancel-and-prompt", "quirks": {"no-client-files": true}}"#;
+    let text = r#"{"command": "my-agent", "args": ["--acp"], "env_names": ["MY_KEY"],
+        "env": {"A": "1"}, "mid_turn": "cancel-and-prompt", "quirks": {"no_client_files": true}}"#;
     let catalogue = with("mine", text).unwrap();
     let mine = catalogue.get("mine").unwrap();
     assert_eq!(mine.title, "mine");

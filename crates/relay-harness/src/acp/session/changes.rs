@@ -33,8 +33,9 @@ pub(super) fn read(call: &ToolCall, kind: Option<&str>) -> Vec<FileChanged> {
 fn operation(old: Option<&str>, new: &str, kind: Option<&str>) -> FileOperation {
     match (old, kind) {
         (Some(_), Some("delete")) if new.is_empty() => FileOperation::Delete,
+        // Some agents have an empty text for no file.
+        (None | Some(""), _) => FileOperation::Create,
         (Some(_), _) => FileOperation::Update,
-        (None, _) => FileOperation::Create,
     }
 }
 
@@ -57,7 +58,7 @@ mod tests {
     fn files_are_created_changed_and_deleted() {
         let diff = |path: &str, old: Value, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
         let call = json!({"toolCallId": "c", "locations": [{"path": "/w/d"}], "content": [
-            diff("/w/a", Value::Null, "x"), diff("/w/b", json!("a"), "b"), diff("/w/c", json!("a"), ""),
+            diff("/w/a", Value::Null, "x"), diff("/w/e", json!(""), "x"), diff("/w/b", json!("a"), "b"), diff("/w/c", json!("a"), ""),
         ]});
         let call = ToolCall::read(&call).unwrap();
         let told = |kind| {
@@ -65,10 +66,13 @@ mod tests {
             let told = changes.map(|change| format!("{} {}", change.operation, change.path));
             told.collect::<Vec<_>>().join(", ")
         };
-        assert_eq!(told(Some("edit")), "create /w/a, update /w/b, update /w/c");
+        assert_eq!(
+            told(Some("edit")),
+            "create /w/a, create /w/e, update /w/b, update /w/c"
+        );
         assert_eq!(
             told(Some("delete")),
-            "create /w/a, update /w/b, delete /w/c"
+            "create /w/a, create /w/e, update /w/b, delete /w/c"
         );
         let bare = ToolCall {
             content: Vec::new(),

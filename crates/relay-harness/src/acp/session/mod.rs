@@ -11,6 +11,7 @@ mod images;
 mod parcel;
 mod place;
 mod reporter;
+mod watch;
 mod way;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ use tokio::task::JoinHandle;
 pub use self::broker::{Broker, BrokerNews};
 use self::driver::Order;
 use self::place::Place;
+pub use self::watch::{Seen, Watch};
 use super::content::PromptContent;
 use super::host::{HostError, Session};
 
@@ -49,6 +51,8 @@ pub struct RelayOptions {
     pub broker: Option<Broker>,
     /// The file that remembers what was surfaced; nothing: only as long as the process lives.
     pub memory: Option<PathBuf>,
+    /// Who looks on, beside the relay.
+    pub watch: Watch,
 }
 
 /// Puts an agent's session on the relay, as a body of the agent that the identity names.
@@ -88,16 +92,22 @@ impl RelaySession {
         &self.attached
     }
 
-    /// Prompts the agent as its user; in a turn it waits for its end. Returns when the prompt was sent.
-    pub async fn prompt(&self, content: Vec<PromptContent>) -> Result<(), HostError> {
-        let (reply, replied) = oneshot::channel();
-        let order = Order::Prompt { content, reply };
-        if self.orders.send(order).await.is_err() {
-            return self.session.alive();
-        }
-        match replied.await {
-            Ok(sent) => sent,
-            Err(_) => self.session.alive(),
+    /// Prompts the agent as its user; in a turn it waits for its end. Ends when the prompt was sent, and borrows nothing meanwhile.
+    pub fn prompt(
+        &self,
+        content: Vec<PromptContent>,
+    ) -> impl Future<Output = Result<(), HostError>> + Send + use<> {
+        let (session, orders) = (self.session.clone(), self.orders.clone());
+        async move {
+            let (reply, replied) = oneshot::channel();
+            let order = Order::Prompt { content, reply };
+            if orders.send(order).await.is_err() {
+                return session.alive();
+            }
+            match replied.await {
+                Ok(sent) => sent,
+                Err(_) => session.alive(),
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use relay_sdk::{Client, Fork};
 use tokio::sync::mpsc;
 
 use super::driver::Driver;
-use super::{AcpSession, RelayOptions, RelaySession};
+use super::{AcpSession, RelayOptions, RelaySession, Watch};
 use crate::acp::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
 use crate::acp::host::Session;
 
@@ -100,8 +100,9 @@ impl Place {
             self.identity.handle = format!("@{name}");
             self.identity.name = name;
         }
-        // A file remembers one session.
+        // A file remembers one session, and whoever looks on looks at one.
         self.options.memory = None;
+        self.options.watch = Watch::default();
         self.is_fork = true;
         let copy = session.fork().await.map_err(|error| error.to_string())?;
         let put = self.put(copy, Some(fork.resume_token)).await;

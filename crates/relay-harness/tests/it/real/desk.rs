@@ -7,7 +7,7 @@ use relay_harness::acp::catalogue::{AgentDefinition, Catalogue};
 use relay_harness::acp::host::{Host, HostOptions, OpenSession, Session};
 use relay_harness::child::ChildEnvironment;
 use relay_script::{Script, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::agents::{Agent, Place, shell_call};
 
@@ -60,12 +60,14 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) async fn new(agent: &'static Agent) -> Self {
+        let place = Place::new();
         let script = json!({
             "turns": [
                 { "when": { "tools": false }, "reply": "A title" },
                 { "when": { "user": "say hello" },
                   "reply": [{ "reasoning": "They want a greeting." }, "Hello ", "there."] },
                 { "when": { "user": "make a file" }, "reply": ["I will.", shell_call()] },
+                { "when": { "user": "write a note" }, "reply": [note_call(&place)] },
                 { "when": { "user": "talk on" }, "reply": ["First words", { "wait": "never" }] },
                 { "when": { "user": "begin slowly" },
                   "reply": ["Slow words", { "wait": "slow" }, " and the end."] },
@@ -80,7 +82,7 @@ impl Desk {
             model: Server::start(Script::from_value(script).unwrap())
                 .await
                 .unwrap(),
-            place: Place::new(),
+            place,
         }
     }
 
@@ -118,6 +120,11 @@ impl Desk {
         self.place.work().to_owned()
     }
 
+    /// Where the note is written.
+    pub(super) fn note(&self) -> PathBuf {
+        note(&self.place)
+    }
+
     /// What the command made, if it ran. The next turn finds nothing.
     pub(super) fn made(&self) -> Option<String> {
         let path = self.work().join("made.txt");
@@ -125,4 +132,18 @@ impl Desk {
         std::fs::remove_file(path).unwrap();
         Some(text)
     }
+}
+
+fn note(place: &Place) -> PathBuf {
+    place.work().join("note.txt")
+}
+
+/// A piece that calls the tool with which an agent writes a file, whatever that is called.
+fn note_call(place: &Place) -> Value {
+    let path = note(place);
+    json!({ "call": [
+        { "tool": "Write", "arguments": { "file_path": path, "content": "noted" } },
+        { "tool": "write_file", "arguments": { "file_path": path, "content": "noted" } },
+        { "tool": "write", "arguments": { "filePath": path, "content": "noted" } },
+    ] })
 }

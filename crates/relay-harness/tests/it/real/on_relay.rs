@@ -32,6 +32,7 @@ async fn story(agent: &'static Agent) {
     bob.an_approved_call_runs().await;
     bob.a_denied_call_does_not_run().await;
     bob.a_rule_decides_without_asking().await;
+    bob.a_written_file_is_told().await;
     bob.cancelling_takes_the_request_back().await;
     bob.a_message_for_the_end_of_the_turn_waits_for_it().await;
     bob.an_immediate_message_reaches_the_turn().await;
@@ -175,6 +176,30 @@ impl OnRelay {
         assert_eq!(self.desk.made(), None);
         assert!(self.news.try_recv().is_err(), "nobody was asked");
         self.rules(json!({})).await;
+    }
+
+    async fn a_written_file_is_told(&mut self) {
+        if !matches!(self.desk.agent.name, "claude" | "opencode" | "gemini") {
+            // The others have no tool for it, or write through the shell.
+            return;
+        }
+        self.prompt("write a note").await;
+        let request = self.asked().await;
+        let permissions = self.world.relay.permissions();
+        permissions.approve(request.permission_id).await.unwrap();
+        let record = self.over(&request).await;
+        let path = self.desk.note();
+        assert!(
+            record["params"].to_string().contains("note.txt"),
+            "{record}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "noted");
+        let changed = |event: &Value| event["event"]["type"] == "file.changed";
+        let changed = self.world.event("the change", changed).await;
+        assert_eq!(
+            (&changed["event"]["path"], &changed["event"]["operation"]),
+            (&json!(path), &json!("create"))
+        );
     }
 
     async fn cancelling_takes_the_request_back(&mut self) {

@@ -19,6 +19,7 @@ use self::reading::{ListArguments, ShowArguments};
 use self::running::RunArguments;
 use self::trial::TestArguments;
 use self::watch::WatchArguments;
+pub(crate) use self::watch::{Card, Deed};
 use crate::contact::Contact;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::hints;
@@ -111,7 +112,7 @@ async fn meant(id: Option<PermissionId>, contact: &Contact) -> Outcome<Permissio
 }
 
 /// The name of the agent that asks.
-fn asker(record: &PermissionRecord) -> &str {
+pub(crate) fn asker(record: &PermissionRecord) -> &str {
     record.agent_name.as_deref().unwrap_or("somebody")
 }
 

@@ -169,6 +169,7 @@ fn next_key(bytes: &mut Vec<u8>) -> Option<Key> {
     let (key, length) = match *bytes.first()? {
         b'\r' | b'\n' => (Key::Enter, 1),
         0x7f | 0x08 => (Key::Backspace, 1),
+        0x04 => (Key::End, 1),
         // Arrows and their like: their letters are not meant as letters.
         ESCAPE => match bytes.get(1) {
             None => (Key::Escape, 1),
@@ -216,6 +217,7 @@ mod tests {
         assert_eq!(keys("\u{1b}OD"), [Key::Other]);
         assert_eq!(keys("\u{1b}[1;5Ad"), [Key::Other, Key::Letter('d')]);
         assert_eq!(keys("\u{1b}"), [Key::Escape]);
+        assert_eq!(keys("\u{4}"), [Key::End]);
         assert_eq!(keys("\u{1b}A"), [Key::Other]);
         assert_eq!(
             keys("é\u{7f}\n"),

@@ -1,5 +1,6 @@
 //! Every command on its real output, against a real server.
 
+mod acp;
 mod actions;
 mod administration;
 mod agents;
@@ -18,6 +19,7 @@ mod listening;
 mod mcp;
 mod messages;
 pub(crate) mod permissions;
+mod running;
 mod sending;
 mod sessions;
 mod shell;

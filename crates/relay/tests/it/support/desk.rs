@@ -1,5 +1,6 @@
 //! Somebody at the command line of a server: runs the real program and reads what it prints.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -7,7 +8,7 @@ use relay_sdk::AgentClient;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::{Server, Setup, soon};
 
@@ -99,6 +100,22 @@ impl Desk {
         Running { child, lines }
     }
 
+    /// Starts a command that goes on and is told things.
+    pub(crate) fn start_fed(
+        &self,
+        variables: &[(&str, OsString)],
+        arguments: &[&str],
+    ) -> (Running, ChildStdin) {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().map(|(name, value)| (*name, value)));
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (Running { child, lines }, input)
+    }
+
     /// Registers agents from the command line.
     pub(crate) async fn register(&self, names: &[&str]) {
         for name in names {
@@ -122,8 +139,12 @@ impl Running {
 
     /// The next line as it is.
     pub(crate) async fn unmasked_line(&mut self) -> String {
-        let line = soon("a line", self.lines.next_line()).await.unwrap();
-        line.expect("the command goes on")
+        self.try_line().await.expect("the command goes on")
+    }
+
+    /// The next line as it is; nothing at the end.
+    pub(crate) async fn try_line(&mut self) -> Option<String> {
+        soon("a line", self.lines.next_line()).await.unwrap()
     }
 
     /// Reads all that it still prints; its code and its error.
@@ -135,8 +156,17 @@ impl Running {
 
     /// Asks it to stop, as people do.
     pub(crate) fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Asks it to stop, as service managers do.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = self.child.id().unwrap().try_into().unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     /// Nobody reads what it prints from now on.

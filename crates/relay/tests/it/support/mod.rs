@@ -1,9 +1,11 @@
 //! A server in a process of its own, and short names for what every test does.
 
 mod desk;
+mod fake_agent;
 #[path = "../../../../relay-sdk/tests/it/support/proxy.rs"]
 #[allow(dead_code, reason = "the SDK's tests use more of it")]
 mod proxy;
+mod runs;
 mod server;
 
 use std::io::Write as _;
@@ -11,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use desk::{Desk, Done, Running, ended, finish, masked, text};
+pub(crate) use fake_agent::{fake_agent, processes_with, told};
 pub(crate) use proxy::{Proxy, Weather};
+pub(crate) use runs::Runs;
 pub(crate) use server::{Server, Setup, output};
 
 /// How long anything may take before a test gives up on it. No test depends on how fast something is.

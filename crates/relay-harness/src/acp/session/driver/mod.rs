@@ -29,6 +29,7 @@ use super::broker::Registered;
 use super::parcel::{self, Delivery, Reply, STEER_DOOR};
 use super::place::Place;
 use super::reporter::Reporter;
+use super::watch::{Seen, Watch};
 use super::way::{Way, decide_way};
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::content::PromptContent;
@@ -68,6 +69,7 @@ pub(super) struct Driver {
     forks: Vec<RelaySession>,
     /// While this is there, the relay decides what the agent may do.
     asks: Option<Registered>,
+    watch: Watch,
     reporter: Reporter,
     flush_at: Option<Instant>,
     /// How many prompts are on their way.
@@ -88,6 +90,7 @@ impl Driver {
         asks: Option<Registered>,
     ) -> Self {
         Self {
+            watch: place.options.watch.clone(),
             reporter: Reporter::new(session.id(), asks.is_some()),
             session,
             facts,
@@ -161,6 +164,10 @@ impl Driver {
                 return;
             }
         };
+        self.watch.see(|| Seen::Message {
+            message: Box::new(message.clone()),
+            context: Box::new(context.clone()),
+        });
         let delivery = Delivery {
             id: context.id,
             content,
@@ -317,6 +324,7 @@ impl Driver {
             true => self.flush_at.or(Some(Instant::now() + TEXT_WAIT)),
             false => None,
         };
+        self.watch.see(|| Seen::Event(Box::new(event.clone())));
         if let Some(turn) = event.turn {
             self.evidence(turn, &event.event);
         }
@@ -355,6 +363,9 @@ impl Driver {
         let (Some(report), Some(events)) = (report, self.events.get()) else {
             return;
         };
+        if let AgentSessionEvent::StatusChanged(changed) = &report {
+            self.watch.see(|| Seen::Status(changed.status));
+        }
         if let Err(error) = events.emit(report) {
             tracing::warn!(%error, "an event of a session is lost");
         }

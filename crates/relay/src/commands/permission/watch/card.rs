@@ -8,30 +8,36 @@ use crate::output::{Style, fields, one_line};
 use crate::platform::Key;
 use crate::words;
 
-const KEYS: &str =
+/// What can be done by somebody who does nothing else.
+const ALL_KEYS: &str =
     "[a]llow once  [A]lways  [d]eny  [D]eny and stop  [g]uidance  [e]dit  [s]kip  [q]uit";
 
+/// What can be done about a call of a coding agent that runs here: its protocol has no way to run another one.
+const AGENT_KEYS: &str = "[a]llow once  [A]lways  [d]eny  [D]eny and stop  [g]uidance  [s]kip";
+
 /// A request that is shown.
-pub(super) struct Card {
-    pub(super) record: PermissionRecord,
+pub(crate) struct Card {
+    pub(crate) record: PermissionRecord,
     /// Parameters to run with instead.
-    pub(super) edited: Option<ToolParams>,
+    pub(crate) edited: Option<ToolParams>,
     /// What is being typed, and what for.
-    pub(super) typing: Option<(Purpose, String)>,
+    pub(crate) typing: Option<(Purpose, String)>,
     /// Something that went wrong.
-    pub(super) note: Option<String>,
+    pub(crate) note: Option<String>,
     /// Whether it is too tall to change in place, and stands above already.
-    pub(super) stands: bool,
+    pub(crate) stands: bool,
+    /// Whether it is the call of an agent that runs here.
+    of_agent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Guidance,
     Params,
 }
 
 /// What a key does.
-pub(super) enum Deed {
+pub(crate) enum Deed {
     Nothing,
     Answer(Box<ResolvePermission>),
     Edit,
@@ -46,18 +52,27 @@ impl Deed {
 }
 
 impl Card {
-    pub(super) const fn new(record: PermissionRecord) -> Self {
+    pub(crate) const fn new(record: PermissionRecord) -> Self {
         Self {
             record,
             edited: None,
             typing: None,
             note: None,
             stands: false,
+            of_agent: false,
+        }
+    }
+
+    /// A request of an agent that runs here.
+    pub(crate) fn of_agent(record: PermissionRecord) -> Self {
+        Self {
+            of_agent: true,
+            ..Self::new(record)
         }
     }
 
     /// The call.
-    pub(super) fn head(&self, style: &Style) -> Vec<String> {
+    pub(crate) fn head(&self, style: &Style) -> Vec<String> {
         let mut shown = self.record.clone();
         let mut lines = vec![reading::heading(style, &shown)];
         if let Some(params) = &self.edited {
@@ -73,7 +88,7 @@ impl Card {
     }
 
     /// What can be done about it, and for how long.
-    pub(super) fn foot(&self, style: &Style, behind: usize) -> Vec<String> {
+    pub(crate) fn foot(&self, style: &Style, behind: usize) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(note) = &self.note {
             lines.push(style.bad(&one_line(note)));
@@ -92,14 +107,15 @@ impl Card {
             count => format!(", {count} more"),
         };
         let left = words::countdown(self.record.expires_at);
+        let keys = if self.of_agent { AGENT_KEYS } else { ALL_KEYS };
         lines.push(format!(
-            "{}  {KEYS}",
+            "{}  {keys}",
             style.open(&format!("{left}{behind}"))
         ));
         lines
     }
 
-    pub(super) fn pressed(&mut self, key: Key) -> Deed {
+    pub(crate) fn pressed(&mut self, key: Key) -> Deed {
         let Key::Letter(letter) = key else {
             return Deed::Nothing;
         };
@@ -125,6 +141,7 @@ impl Card {
                 self.typing = Some((Purpose::Guidance, String::new()));
                 Deed::Nothing
             }
+            'e' | 'q' if self.of_agent => Deed::Nothing,
             'e' if self.record.masked == Some(true) => {
                 self.say("it holds secrets that are not shown, so it can't be changed")
             }
@@ -141,7 +158,7 @@ impl Card {
     }
 
     /// A key while a line is typed.
-    pub(super) fn typed(&mut self, key: Key) -> Deed {
+    pub(crate) fn typed(&mut self, key: Key) -> Deed {
         let Some((purpose, text)) = &mut self.typing else {
             return Deed::Nothing;
         };
@@ -154,7 +171,7 @@ impl Card {
                 self.typing = None;
                 return self.entered(purpose, &text);
             }
-            Key::Other => {}
+            Key::End | Key::Other => {}
         }
         Deed::Nothing
     }
@@ -174,7 +191,7 @@ impl Card {
     }
 
     /// What somebody made of the parameters. What stands above is shown again as it is now.
-    pub(super) fn take_edited(&mut self, edited: Result<ToolParams, String>) {
+    pub(crate) fn take_edited(&mut self, edited: Result<ToolParams, String>) {
         match edited {
             Ok(params) => {
                 self.edited = (params != self.record.params).then_some(params);

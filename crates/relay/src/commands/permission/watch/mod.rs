@@ -17,6 +17,7 @@ use relay_protocol::agent::AgentType;
 use relay_protocol::permission::{PermissionRecord, ResolvePermission, RuleDecision};
 use relay_sdk::{Error, Permissions};
 
+pub(crate) use self::card::{Card, Deed};
 use self::news::News;
 pub(super) use self::policy_file::PolicyFile;
 use self::prompt::Prompt;
