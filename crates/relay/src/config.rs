@@ -2,10 +2,12 @@
 //!
 //! The defaults are a document as well (`config.default.toml`), and the only list of what can be set: a key
 //! that it does not have is refused, and its values say of which type a setting is. By hand, because the
-//! libraries for this lose where a value came from, or lower-case and split names. Agents of one's own are the
-//! exception (`agents.rs`): their names are the user's.
+//! libraries for this lose where a value came from, or lower-case and split names. Agents of one's own and
+//! providers are the exception (`named.rs`): their names are the user's.
 
 mod agents;
+mod named;
+mod providers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +23,8 @@ use serde::{Deserialize, Deserializer};
 use toml::de::DeTable;
 use toml::{Table, Value};
 
-use self::agents::FileAgents;
+use self::named::Named;
+pub(crate) use self::providers::{ProviderConfig, ProviderKind};
 
 /// All settings with their defaults, as users read them.
 pub(crate) const DEFAULTS: &str = include_str!("../config.default.toml");
@@ -38,6 +41,7 @@ const AT_LEAST_ONE: &[&str] = &[
     "limits.requests_at_once",
     "limits.failed_authentications_at_once",
     "permissions.expires_after_s",
+    "chat.max_iterations",
 ];
 
 /// All settings.
@@ -48,11 +52,27 @@ pub(crate) struct Settings {
     pub(crate) limits: LimitSettings,
     pub(crate) outbound: OutboundSettings,
     pub(crate) permissions: PermissionSettings,
+    pub(crate) chat: ChatSettings,
     pub(crate) search: SearchSettings,
     pub(crate) log: LogSettings,
     /// The agents that can be started by name.
     #[serde(skip, default = "Catalogue::built_in")]
     pub(crate) agents: Catalogue,
+    /// Who has models, by name.
+    #[serde(skip)]
+    pub(crate) providers: Vec<(String, ProviderConfig)>,
+}
+
+/// How chats are treated.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChatSettings {
+    pub(crate) agent: String,
+    pub(crate) default_model: String,
+    pub(crate) directory: PathBuf,
+    pub(crate) anonymous: bool,
+    pub(crate) tools_for_others: bool,
+    pub(crate) max_iterations: u32,
 }
 
 /// How the server listens.
@@ -147,7 +167,8 @@ impl fmt::Display for Origin {
 pub(crate) struct Layers {
     values: Table,
     origins: BTreeMap<String, Origin>,
-    agents: FileAgents,
+    agents: Named,
+    providers: Named,
 }
 
 impl Layers {
@@ -161,7 +182,8 @@ impl Layers {
         Ok(Self {
             values,
             origins,
-            agents: FileAgents::default(),
+            agents: Named::new(agents::TABLE, agents::HIDDEN),
+            providers: Named::new(providers::TABLE, providers::HIDDEN),
         })
     }
 
@@ -174,8 +196,10 @@ impl Layers {
             path: path.to_owned(),
             line: lines.get(key).copied().unwrap_or(1),
         };
-        if let Some(agents) = found.remove(agents::TABLE) {
-            self.agents.take(agents, origin)?;
+        for named in [&mut self.agents, &mut self.providers] {
+            if let Some(found) = found.remove(named.table()) {
+                named.take(found, origin)?;
+            }
         }
         for (key, value) in settings(&found) {
             let origin = origin(&key);
@@ -219,7 +243,8 @@ impl Layers {
             let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
             (key, value.clone(), origin)
         });
-        listed.chain(self.agents.listed()).collect()
+        let named = self.agents.listed().into_iter();
+        listed.chain(named).chain(self.providers.listed()).collect()
     }
 
     /// The settings, and where each came from.
@@ -228,6 +253,7 @@ impl Layers {
             values,
             origins,
             agents,
+            providers,
         } = self;
         let mut settings: Settings = serde_path_to_error::deserialize(values).map_err(|error| {
             let key = error.path().to_string();
@@ -256,7 +282,8 @@ impl Layers {
                 "{origin}: permissions.expires_after_s has to be {most_s} or less; found {expires_after_s}"
             );
         }
-        settings.agents = agents.catalogue()?;
+        settings.agents = agents::catalogue(&agents)?;
+        settings.providers = providers::read(&providers)?;
         Ok((settings, origins))
     }
 

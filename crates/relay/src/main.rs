@@ -1,6 +1,7 @@
 //! Relay's command line. Each command is a module; this file says which there are and what they share.
 
 mod agent_tokens;
+mod chat_door;
 mod coding_agents;
 mod commands;
 mod config;
@@ -13,6 +14,7 @@ mod literal;
 mod logging;
 mod mcp_door;
 mod memory;
+mod models;
 mod moment;
 mod output;
 mod paging;

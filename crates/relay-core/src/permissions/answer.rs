@@ -140,7 +140,7 @@ fn granting(row: &PermissionRow, body: &ResolvePermission) -> Result<Option<Gran
     if let Some(millis) = body.grant_expires_in_ms
         && !(1..=GRANT_EXPIRES_MAX_MS).contains(&millis)
     {
-        let expected = format!("1 to {}", GRANT_EXPIRES_MAX_MS);
+        let expected = format!("1 to {GRANT_EXPIRES_MAX_MS}");
         return Err(invalid("grantExpiresInMs", &expected, &millis.to_string()));
     }
     let offered = |text: &str| -> Option<&RuleSuggestion> {

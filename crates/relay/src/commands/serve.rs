@@ -18,6 +18,7 @@ use relay_server::{Config, Rate};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
+use crate::chat_door::Surroundings;
 use crate::config::{Layers, Settings};
 use crate::contact::GlobalArguments;
 use crate::credentials::Credentials;
@@ -25,7 +26,7 @@ use crate::data::DataDirectory;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::platform::StopSignal;
-use crate::{logging, mcp_door, memory, platform};
+use crate::{chat_door, logging, mcp_door, memory, platform};
 
 /// The name of the workspace that a new data directory begins with.
 const FIRST_WORKSPACE: &str = "default";
@@ -121,7 +122,8 @@ async fn serve(
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("can't listen on {listen}; choose another address with --listen")
     })?;
-    let url = url_of(listener.local_addr()?);
+    let listens_on = listener.local_addr()?;
+    let url = url_of(listens_on);
     let options = OpenOptions {
         store: SqliteOptions {
             index_ahead: settings.search.ahead,
@@ -132,7 +134,13 @@ async fn serve(
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
     announce(data, &credentials);
     let (door, doorway) = relay_server::local();
+    let around = Surroundings {
+        data: data.path(),
+        key: &credentials.workspace_key,
+        is_loopback: listens_on.ip().is_loopback(),
+    };
     let config = Config {
+        chat: chat_door::chat(door.clone(), settings, &around)?,
         mcp: mcp_door::mcp(door),
         ..server_config(settings)
     };

@@ -2,102 +2,29 @@
 //!
 //! What can be said about an agent is [`AgentConfig`]; whatever is not in there is refused, with the line that has it.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 use relay_harness::acp::catalogue::{AgentConfig, Catalogue, CatalogueError};
-use toml::{Table, Value};
 
-use super::{Origin, settings};
+use super::named::Named;
 
 /// The table that agents are in.
 pub(super) const TABLE: &str = "agents";
 
-/// Stands for the value of a variable: it may be a key, and `relay config show` is for everybody's eyes.
-const NOT_SHOWN: &str = "(set)";
+/// Variables may hold keys.
+pub(super) const HIDDEN: &str = "env";
 
-/// Agents as a file has them.
-#[derive(Default)]
-pub(super) struct FileAgents {
-    values: Table,
-    origins: BTreeMap<String, Origin>,
-}
-
-impl FileAgents {
-    /// Takes the agents of a file.
-    pub(super) fn take(&mut self, agents: Value, origin: impl Fn(&str) -> Origin) -> Result<()> {
-        let Value::Table(agents) = agents else {
-            let origin = origin(TABLE);
-            bail!(
-                "{origin}: {TABLE} has to be of type table, such as [agents.mine]; found {agents}"
-            );
+/// The agents of a file and those that come with Relay.
+pub(super) fn catalogue(agents: &Named) -> Result<Catalogue> {
+    Catalogue::with_configured(agents.read::<AgentConfig>()?).map_err(|error| {
+        let id = match &error {
+            CatalogueError::Unknown { id, .. } => id,
+            CatalogueError::BuiltIn(id)
+            | CatalogueError::ReplacesNothing(id)
+            | CatalogueError::InvalidId(id)
+            | CatalogueError::NoCommand(id) => id,
         };
-        for (key, _) in settings(&agents) {
-            let key = format!("{TABLE}.{key}");
-            self.origins.insert(key.clone(), origin(&key));
-        }
-        for (id, agent) in agents {
-            self.values.insert(id, agent);
-        }
-        Ok(())
-    }
-
-    /// Every setting with its value and where that came from.
-    pub(super) fn listed(&self) -> Vec<(String, Value, Origin)> {
-        let listed = settings(&self.values).into_iter();
-        listed
-            .map(|(key, value)| {
-                let is_variable = key.split('.').nth(1) == Some("env");
-                let value = match is_variable {
-                    true => Value::String(NOT_SHOWN.to_owned()),
-                    false => value.clone(),
-                };
-                let key = format!("{TABLE}.{key}");
-                let origin = self.origin(&key);
-                (key, value, origin)
-            })
-            .collect()
-    }
-
-    /// These agents and those that come with Relay.
-    pub(super) fn catalogue(self) -> Result<Catalogue> {
-        let mut agents = Vec::new();
-        for (id, value) in self.values.clone() {
-            let key = format!("{TABLE}.{id}");
-            let agent: AgentConfig = serde_path_to_error::deserialize(value).map_err(|error| {
-                let key = match error.path().to_string().as_str() {
-                    "." => key.clone(),
-                    below => format!("{key}.{below}"),
-                };
-                let why = error.inner().message();
-                anyhow!("{}: {key}: {why}", self.origin(&key))
-            })?;
-            agents.push((id, agent));
-        }
-        Catalogue::with_configured(agents).map_err(|error| {
-            let id = match &error {
-                CatalogueError::Unknown { id, .. } => id,
-                CatalogueError::BuiltIn(id)
-                | CatalogueError::ReplacesNothing(id)
-                | CatalogueError::InvalidId(id)
-                | CatalogueError::NoCommand(id) => id,
-            };
-            let key = format!("{TABLE}.{id}");
-            anyhow!("{}: {key}: {error}", self.origin(&key))
-        })
-    }
-
-    /// Where a setting came from: its own place, or the first of what is below it.
-    fn origin(&self, key: &str) -> Origin {
-        let own = self.origins.get(key.split('[').next().unwrap_or_default());
-        let below = || {
-            let before = format!("{key}.");
-            let below = self.origins.iter();
-            let mut below = below.filter(|(name, _)| name.starts_with(&before));
-            below.next().map(|(_, origin)| origin)
-        };
-        own.or_else(below).cloned().unwrap_or(Origin::Default)
-    }
+        agents.wrong(id, &error)
+    })
 }
 
 #[cfg(test)]
