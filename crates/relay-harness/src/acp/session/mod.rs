@@ -1,8 +1,9 @@
 //! An agent's session on the relay: deliveries become prompts, updates become events.
 //!
-//! [`attach`] makes one of a [`Session`] and serves it. A task owns it (`driver.rs`): it alone reads the session's events, so
-//! that reports and receipts are in their order. How a delivery gets in is decided in `way.rs`, what an update says to
-//! others in `reporter.rs`; both are pure. Text enters only as [`relay_protocol::render`] writes it.
+//! [`attach`] makes one of a [`Session`] and serves it (`place.rs`). A task owns it (`driver`): it alone reads the session's events,
+//! so that reports and receipts are in their order. How a delivery gets in is decided in `way.rs`, what an update says to
+//! others in `reporter.rs` and `changes.rs`; all are pure. What the agent may do is asked by a [`Broker`]. Text enters only as
+//! [`relay_protocol::render`] writes it.
 
 mod broker;
 mod changes;
@@ -46,8 +47,8 @@ pub struct RelayOptions {
     pub may_interrupt: bool,
     /// Whether the relay's own MCP server was handed to the agent.
     pub has_relay_tools: bool,
-    /// Who asks the relay when the agent asks for permission: the one that its host was started with. Without one, or with
-    /// another, the host's own decides.
+    /// Who asks the relay when the agent asks for permission: the one that its host was started with, which refuses everything
+    /// without this. A host that was started with something else decides by that.
     pub broker: Option<Broker>,
     /// The file that remembers what was surfaced; nothing: only as long as the process lives.
     pub memory: Option<PathBuf>,
