@@ -1,7 +1,9 @@
 //! The operations of the gateway.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use relay_protocol::ids::{PermissionId, SessionId};
 use relay_protocol::permission::ResolvePermission;
@@ -137,10 +139,7 @@ impl<D: Drives> Gateway<D> {
             &json!({ "type": "connected", "sessionId": id }),
         );
         let viewer = Viewer::from_the_beginning(chat.clone());
-        inner.running.spawn(async move {
-            (begun.run)(chat.clone()).await;
-            chat.over();
-        });
+        inner.running.spawn(run(chat, begun.run));
         Ok(viewer)
     }
 
@@ -193,6 +192,17 @@ impl<D: Drives> Gateway<D> {
         self.inner.running.close();
         self.inner.running.wait().await;
     }
+}
+
+/// Runs a chat to its end, which comes whatever goes wrong: those who look at it would wait for ever.
+async fn run(chat: Arc<Chat>, start: Starting) {
+    let running = AssertUnwindSafe(async { start(chat.clone()).await });
+    if running.catch_unwind().await.is_err() {
+        tracing::error!("a chat broke down");
+        let told = json!({ "type": "error", "message": "the server made a mistake" });
+        chat.tell("error", &told);
+    }
+    chat.over();
 }
 
 /// Bits that nobody can guess: the name of a chat lets decide in it.

@@ -1,7 +1,7 @@
 //! Chats with a model: the loop, in a session of its own on the relay.
 //!
-//! What happens in a run is the chat's events as it is. Calls are asked about by the relay's stored requests; whoever began the chat
-//! decides, or anybody else who may.
+//! What happens in a run is the chat's events as it is, but secrets are taken out of what tools get and give. Calls are asked about by the
+//! relay's stored requests; whoever began the chat decides, or anybody else who may.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use relay_harness::llm::tools::Tools;
 use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::ResolvePermission;
 use relay_protocol::problem::Problem;
+use relay_protocol::redact::Redactor;
 use relay_rules::Policy;
 use relay_sdk::AgentClient;
 use serde_json::json;
@@ -164,8 +165,10 @@ async fn run(
     let conversation = converse(agent, setup, messages, tell, chat.token());
     let passing_on = async {
         let mut has_begun = false;
-        while let Some(event) = told.recv().await {
+        let redactor = Redactor::new();
+        while let Some(mut event) = told.recv().await {
             has_begun = true;
+            mask(&redactor, &mut event.what);
             pass_on(chat, &event);
         }
         has_begun
@@ -185,6 +188,17 @@ fn pass_on(chat: &Chat, event: &RunEvent) {
         Happening::Resolved(resolved) => chat.resolve(&resolved.relay_id, event),
         what => chat.tell(what.name(), event),
     }
+}
+
+/// Takes secrets out of what tools get and give; those of a question were taken out by the relay.
+fn mask(redactor: &Redactor, what: &mut Happening) {
+    let shown = match what {
+        Happening::Called { input, .. } => input,
+        Happening::Progress { content, .. } => content,
+        Happening::Result { output, .. } => output,
+        _ => return,
+    };
+    redactor.redact_json(shown);
 }
 
 /// An error of the server's own.

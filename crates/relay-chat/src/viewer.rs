@@ -50,28 +50,31 @@ impl Viewer {
     /// Looks again: from after an event that was seen, questions that wait first.
     pub(crate) fn after(chat: Arc<Chat>, seen: u64) -> Self {
         let mut viewer = Self::from_the_beginning(chat);
-        viewer.seen = seen;
-        let last = viewer.head.borrow().last;
-        if seen > last {
-            // Not of this chat.
-            viewer.resync(1);
-        }
-        if let After::Gone(first) = viewer.chat.log.after(viewer.seen, 0) {
-            viewer.resync(first);
-        }
-        for (number, question) in viewer.chat.log.waiting() {
-            viewer.ready.push_back(question);
-            viewer.shown.insert(number);
+        let is_of_this_chat = seen <= viewer.head.borrow().last;
+        viewer.seen = if is_of_this_chat { seen } else { 0 };
+        match viewer.chat.log.after(viewer.seen, 0) {
+            After::Gone(first) => viewer.resync(first),
+            After::Events(..) if !is_of_this_chat => viewer.resync(1),
+            After::Events(..) => viewer.show_waiting(),
         }
         viewer
     }
 
-    /// What was missed can't be had any more: what follows begins at another place.
+    /// Shows the questions that wait, before anything else.
+    fn show_waiting(&mut self) {
+        for (number, question) in self.chat.log.waiting() {
+            self.ready.push_back(question);
+            self.shown.insert(number);
+        }
+    }
+
+    /// What was missed can't be had any more: what follows begins at another place. Questions that wait are not lost with it.
     fn resync(&mut self, first: u64) {
         let told = json!({ "type": "resync_required", "firstId": first });
         let told = frame(None, "resync_required", &told.to_string());
         self.ready.push_back(told);
         self.seen = first - 1;
+        self.show_waiting();
     }
 
     /// The next piece of the stream; nothing when the chat is over and all of it was seen. Safe to cancel.

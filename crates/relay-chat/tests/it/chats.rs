@@ -40,6 +40,21 @@ async fn a_chat_from_beginning_to_end() {
 }
 
 #[tokio::test]
+async fn a_run_that_breaks_down_ends_its_chat() {
+    let mut stage = Stage::new();
+    let (mut viewer, session, mut strings) = stage.begin(json!({})).await;
+    strings.tell("a");
+    strings.ask(relay(1));
+    strings.break_down();
+    assert_eq!(rest(&mut viewer).await, ["a", "relay", "error"]);
+    let late = stage
+        .resolve(&relay(1).to_string(), &session, json!({ "approved": true }))
+        .await;
+    assert_eq!(late.unwrap_err().to_string(), "Session not found");
+    stage.gateway.stop().await;
+}
+
+#[tokio::test]
 async fn who_may_decide_and_when() {
     let mut stage = Stage::new();
     let (_viewer, session, mut strings) = stage.begin(json!({})).await;
@@ -191,14 +206,24 @@ async fn who_is_too_far_behind_is_told() {
     );
     assert_eq!(word(&seen(&mut again).await.unwrap().1), "relay");
     assert_eq!(rest(&mut again).await.len(), CHAT_LOG_EVENTS);
-    // One that looked all the time and did not read is no better off.
+    // One that looked all the time and did not read is no better off, and sees what waits as well.
     assert_eq!(word(&seen(&mut slow).await.unwrap().1), "resync_required");
-    assert_eq!(rest(&mut slow).await.len(), CHAT_LOG_EVENTS);
-    let mut mistaken = stage.gateway.look(&session, Some("999999")).unwrap();
+    let (_, waiting) = seen(&mut slow).await.unwrap();
     assert_eq!(
-        word(&seen(&mut mistaken).await.unwrap().1),
-        "resync_required"
+        (&waiting["id"], &waiting["replay"]),
+        (&json!(relay(1)), &json!(true))
     );
+    assert_eq!(rest(&mut slow).await.len(), CHAT_LOG_EVENTS);
+    for wrong in ["999999", "18446744073709551615"] {
+        let mut mistaken = stage.gateway.look(&session, Some(wrong)).unwrap();
+        let (_, told) = seen(&mut mistaken).await.unwrap();
+        assert_eq!(
+            (&told["type"], &told["firstId"]),
+            (&json!("resync_required"), &json!(3))
+        );
+        assert_eq!(word(&seen(&mut mistaken).await.unwrap().1), "relay");
+        assert_eq!(rest(&mut mistaken).await.len(), CHAT_LOG_EVENTS);
+    }
     for wrong in ["x", "-1", "1.5"] {
         assert_eq!(
             stage

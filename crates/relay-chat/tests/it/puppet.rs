@@ -23,9 +23,15 @@ pub(crate) struct Puppets {
 pub(crate) struct Strings {
     pub(crate) chat: Arc<Chat>,
     pub(crate) decided: Arc<Decisions>,
-    end: Option<oneshot::Sender<()>>,
+    end: Option<oneshot::Sender<Ending>>,
     /// Told when the run has ended.
     pub(crate) ended: oneshot::Receiver<bool>,
+}
+
+/// How a run ends by itself.
+enum Ending {
+    Well,
+    Panic,
 }
 
 /// What was decided; the first decision counts.
@@ -50,8 +56,13 @@ impl Strings {
 
     /// Lets the run end by itself.
     pub(crate) async fn finish(&mut self) {
-        self.end.take().unwrap().send(()).unwrap();
+        assert!(self.end.take().unwrap().send(Ending::Well).is_ok());
         assert!(!(&mut self.ended).await.unwrap(), "it was cancelled");
+    }
+
+    /// Lets the run break down.
+    pub(crate) fn break_down(&mut self) {
+        assert!(self.end.take().unwrap().send(Ending::Panic).is_ok());
     }
 
     /// Waits for the end of a run that was cancelled.
@@ -105,7 +116,10 @@ impl Drives for Puppets {
             async move {
                 let was_cancelled = tokio::select! {
                     () = chat.cancelled() => true,
-                    _ = ending => false,
+                    ending = ending => match ending {
+                        Ok(Ending::Panic) => panic!("it broke down"),
+                        _ => false,
+                    },
                 };
                 let _ = tell.send(was_cancelled);
             }

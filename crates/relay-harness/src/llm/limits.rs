@@ -59,6 +59,8 @@ pub struct RunLimits {
     pub depth: u32,
     /// Most nested runs at once below one outermost run. Default: 32.
     pub children: usize,
+    /// Most calls that wait for a decision at once, in one outermost run and those below it. Default: 128, as many as one answer may have.
+    pub questions: usize,
 }
 
 impl Default for RunLimits {
@@ -67,6 +69,7 @@ impl Default for RunLimits {
             iterations: 50,
             depth: 4,
             children: 32,
+            questions: 128,
         }
     }
 }

@@ -43,8 +43,9 @@ pub trait PermitRequest: Send + Sync {
     /// Says how the tool ended.
     fn finish(&self, ended: ToolEnd) -> BoxFuture<'_, ()>;
 
-    /// Says that no answer is needed any more.
-    fn cancel(&self, reason: &'static str) -> BoxFuture<'_, ()>;
+    /// Says that no answer is needed any more. What comes out is how it ended, as far as that is known: somebody may have decided
+    /// a moment before.
+    fn cancel(&self, reason: &'static str) -> BoxFuture<'_, Option<PermissionOutcome>>;
 }
 
 /// A call that wants to run.
@@ -112,7 +113,13 @@ pub enum ToolEnd {
     Unknown,
 }
 
-/// Nobody could be asked. Nothing runs then.
+/// Nobody was asked. Nothing runs then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("permission could not be asked: {0}")]
-pub struct PermitError(pub String);
+pub enum PermitError {
+    /// Nobody can be asked about anything.
+    #[error("permission could not be asked: {0}")]
+    Unasked(String),
+    /// Nobody is asked about this very call, because of what it is. Others may go on.
+    #[error("nobody can be asked about this call: {0}")]
+    NotThis(String),
+}

@@ -1,10 +1,11 @@
 //! A run: a model is asked, its calls are made, and it is asked again, until it has said all.
 //!
-//! What comes next is decided in `machine.rs`, the order of calls in `order.rs`, both pure; `calls.rs` makes the calls of one turn. Everything
+//! What comes next is decided in `machine.rs`, the order of calls in `order.rs`, both pure; `calls.rs` makes the calls of one turn, `came.rs` says what came of them. Everything
 //! happens in the caller's task: nothing runs on when it is dropped. To end a run in order, cancel its token: connections are
 //! closed, programs ended, questions withdrawn, and every call still gets a result.
 
 mod calls;
+mod came;
 mod event;
 mod machine;
 mod order;
@@ -120,6 +121,7 @@ pub async fn run(
             limits: setup.limits,
             retry: setup.retry,
             children: Arc::new(Semaphore::new(setup.limits.children)),
+            questions: Arc::new(Semaphore::new(setup.limits.questions)),
             system: system.cloned().collect(),
             events,
         }),
@@ -135,6 +137,8 @@ pub(crate) struct Shared {
     retry: RetryPolicy,
     /// One for each nested run that may live.
     pub(crate) children: Arc<Semaphore>,
+    /// One for each call that may wait for a decision.
+    pub(crate) questions: Arc<Semaphore>,
     /// The instructions of the outermost run.
     pub(crate) system: Vec<Message>,
     events: mpsc::Sender<RunEvent>,

@@ -31,7 +31,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::bag::{Bag, Delivery};
+use self::bag::{Bag, Delivery, is_guidance, said};
 use self::report::{EMITS, Reporter};
 use super::conversation::Message;
 use super::limits::{EVENT_QUEUE, RunLimits};
@@ -69,7 +69,7 @@ pub async fn attach(agent: AgentClient, setup: SessionSetup) -> relay_sdk::Resul
         false => vec![Message::System(setup.system.clone())],
     };
     let release = CancellationToken::new();
-    let (driver, over) = put_on(agent, setup, messages, release.clone()).await?;
+    let (driver, over) = put_on(agent, setup, messages, release.clone(), Mail::Read).await?;
     let attached = driver.attached.clone();
     let driving = tokio::spawn(async move {
         driver.drive().await;
@@ -91,7 +91,7 @@ pub async fn converse(
     told: mpsc::Sender<RunEvent>,
     cancel: CancellationToken,
 ) -> relay_sdk::Result<RunOutcome> {
-    let (driver, over) = put_on(agent.clone(), setup, messages, cancel).await?;
+    let (driver, over) = put_on(agent.clone(), setup, messages, cancel, Mail::Shared).await?;
     let mut reporter = Reporter::new(driver.events.clone());
     reporter.status(AgentStatus::Active, None);
     let outcome = driver.run(&mut reporter, Some(&told)).await;
@@ -106,12 +106,23 @@ pub async fn converse(
     Ok(outcome)
 }
 
+/// Who reads what is sent to the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mail {
+    /// This session.
+    Read,
+    /// This session or another one of the same agent. What people who refuse a call want to be done instead could come to the wrong one,
+    /// so it is said with the refusal, and the message about it is no news to anybody.
+    Shared,
+}
+
 /// Attaches a session, for whoever drives it then.
 async fn put_on(
     agent: AgentClient,
     setup: SessionSetup,
     messages: Vec<Message>,
     release: CancellationToken,
+    mail: Mail,
 ) -> relay_sdk::Result<(Driver, watch::Sender<bool>)> {
     let bag = Arc::new(Bag::default());
     let events = Arc::new(OnceLock::new());
@@ -122,6 +133,7 @@ async fn put_on(
         events: events.clone(),
         release: release.clone(),
         is_over,
+        mail,
     };
     let attaching = agent
         .attach(served)
@@ -138,6 +150,7 @@ async fn put_on(
         events,
         release,
         messages,
+        mail,
     };
     Ok((driver, over))
 }
@@ -178,6 +191,7 @@ struct Driver {
     events: Arc<OnceLock<EventHandler>>,
     release: CancellationToken,
     messages: Vec<Message>,
+    mail: Mail,
 }
 
 impl Driver {
@@ -245,9 +259,13 @@ impl Driver {
         let (setup, messages) = (self.setup.clone(), self.messages.clone());
         let (agent, attached, bag) = (self.agent.clone(), self.attached.clone(), self.bag.clone());
         let cancel = self.release.child_token();
+        let mail = self.mail;
         async move {
-            let rules = setup.permissions;
-            let permits = RelayPermits::begin_in(agent.clone(), attached, rules, setup.cwd).await;
+            let (asker, rules, cwd) = (agent.clone(), setup.permissions, setup.cwd);
+            let permits = match mail {
+                Mail::Read => RelayPermits::begin_in(asker, attached, rules, cwd).await,
+                Mail::Shared => RelayPermits::begin_beside(asker, attached, rules, cwd).await,
+            };
             let permits = match permits {
                 Ok(permits) => permits,
                 Err(error) => {
@@ -293,6 +311,7 @@ struct Served {
     events: Arc<OnceLock<EventHandler>>,
     release: CancellationToken,
     is_over: watch::Receiver<bool>,
+    mail: Mail,
 }
 
 impl AgentDeliveryAdapter for Served {
@@ -301,6 +320,9 @@ impl AgentDeliveryAdapter for Served {
         message: RelayMessage,
         ctx: MessageContext,
     ) -> Result<MessageReceipt, SessionError> {
+        if self.mail == Mail::Shared && is_guidance(&message) {
+            return Ok(MessageReceipt::Delivered(said(ctx.id)));
+        }
         let delivery = match Delivery::new(&message, &ctx) {
             Ok(delivery) => delivery,
             Err(why) => return Ok(failed(why)),

@@ -1,7 +1,8 @@
 //! Permission by the relay: a stored record for each call, and a run whose rules those of nested runs can only narrow.
 //!
-//! An agent that is a session asks through it, so that people see it wait. Its guidance comes to its mailbox; one that has none
-//! would never read it, so there it is fetched and said with the refusal.
+//! An agent that is a session asks through it, so that people see it wait. Its guidance comes to its mailbox. Who has none would never
+//! read it, and who is one of several conversations of an agent might not be the one that gets it: for those it is fetched, and said
+//! with the refusal.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use relay_protocol::permission::{
     AskPermission, CreateRun, ExecutionState, PermissionOutcome, PermissionRecord, PermissionState,
     Permissions, ToolParams,
 };
+use relay_protocol::problem::ErrorCode;
 use relay_sdk::{AgentClient, AttachedSession, Decision, Question};
 
 use super::{PermitError, PermitRequest, Permits, Settled, Strength, ToolAsk, ToolEnd, Verdict};
@@ -31,6 +33,8 @@ pub struct RelayPermits {
 struct Asker {
     agent: AgentClient,
     session: Option<Arc<AttachedSession>>,
+    /// Whether what is sent to the agent is read here.
+    reads_mail: bool,
 }
 
 impl Asker {
@@ -57,19 +61,42 @@ impl RelayPermits {
         permissions: Option<Permissions>,
         cwd: Option<String>,
     ) -> Result<Self, PermitError> {
-        let session = None;
-        Self::create(Asker { agent, session }, None, permissions, cwd).await
+        let asker = Asker {
+            agent,
+            session: None,
+            reads_mail: false,
+        };
+        Self::create(asker, None, permissions, cwd).await
     }
 
-    /// Begins an outermost run in a session of the agent.
+    /// Begins an outermost run in a session of the agent, which is its only one.
     pub async fn begin_in(
         agent: AgentClient,
         session: Arc<AttachedSession>,
         permissions: Option<Permissions>,
         cwd: Option<String>,
     ) -> Result<Self, PermitError> {
-        let session = Some(session);
-        Self::create(Asker { agent, session }, None, permissions, cwd).await
+        let asker = Asker {
+            agent,
+            session: Some(session),
+            reads_mail: true,
+        };
+        Self::create(asker, None, permissions, cwd).await
+    }
+
+    /// Begins an outermost run in one of several sessions of the agent.
+    pub async fn begin_beside(
+        agent: AgentClient,
+        session: Arc<AttachedSession>,
+        permissions: Option<Permissions>,
+        cwd: Option<String>,
+    ) -> Result<Self, PermitError> {
+        let asker = Asker {
+            agent,
+            session: Some(session),
+            reads_mail: false,
+        };
+        Self::create(asker, None, permissions, cwd).await
     }
 
     async fn create(
@@ -111,7 +138,7 @@ impl Permits for RelayPermits {
         };
         async move {
             let asked = self.asker.ask(ask).await;
-            let question = asked.map_err(|error| failed(&error))?;
+            let question = asked.map_err(|error| not_asked(&error))?;
             let asker = self.asker.clone();
             Ok(Arc::new(Asked { question, asker }) as Arc<dyn PermitRequest>)
         }
@@ -147,10 +174,10 @@ struct Asked {
 }
 
 impl Asked {
-    /// What whoever refused wants to be done instead, for an agent that gets no messages.
+    /// What whoever refused wants to be done instead, for those who don't get it as a message.
     async fn guidance(&self, outcome: Option<&PermissionOutcome>) -> Option<String> {
         let message = outcome?.guidance_message_id?;
-        if self.asker.session.is_some() {
+        if self.asker.reads_mail {
             return None;
         }
         match self.asker.agent.message(message).await {
@@ -208,10 +235,14 @@ impl PermitRequest for Asked {
         .boxed()
     }
 
-    fn cancel(&self, reason: &'static str) -> BoxFuture<'_, ()> {
+    fn cancel(&self, reason: &'static str) -> BoxFuture<'_, Option<PermissionOutcome>> {
         async move {
-            if let Err(error) = self.question.cancel(Some(reason)).await {
-                tracing::warn!(permission.id = %self.question.id(), %error, "a question was not withdrawn");
+            match self.question.cancel(Some(reason)).await {
+                Ok(record) => record.outcome,
+                Err(error) => {
+                    tracing::warn!(permission.id = %self.question.id(), %error, "a question was not withdrawn");
+                    error.outcome().cloned()
+                }
             }
         }
         .boxed()
@@ -235,5 +266,15 @@ fn verdict(decision: Decision, guidance: Option<String>) -> Verdict {
 }
 
 fn failed(error: &relay_sdk::Error) -> PermitError {
-    PermitError(error.to_string())
+    PermitError::Unasked(error.to_string())
+}
+
+/// A call that is too large, or one too many, is the model's mistake; it is told, and may do something else.
+fn not_asked(error: &relay_sdk::Error) -> PermitError {
+    match error.code() {
+        Some(ErrorCode::LimitExceeded | ErrorCode::BodyTooLarge | ErrorCode::InvalidRequest) => {
+            PermitError::NotThis(error.to_string())
+        }
+        _ => failed(error),
+    }
 }

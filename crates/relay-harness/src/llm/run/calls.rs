@@ -3,45 +3,27 @@
 //! A call that cannot run (no such tool, arguments that make no sense) is asked about by nobody. Results are told in the order
 //! of the calls, whichever ends first.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
-use tokio::sync::watch;
+use relay_protocol::permission::{PermissionOutcome, ToolParams};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::event::{AskedShown, EndReason, Happening, ResolvedShown};
+use super::came::{Came, Turn, turn};
+use super::event::{AskedShown, Happening, ResolvedShown};
 use super::machine::Planned;
 use super::order::{Place, may_begin};
 use super::{Context, new_id};
-use crate::llm::conversation::{Content, ToolResult};
-use crate::llm::permits::{PermitRequest, Settled, Strength, ToolAsk, ToolEnd, Verdict};
-use crate::llm::tools::{Sharing, Tool, ToolContext, ToolOutput};
-
-/// What came of a turn's calls.
-pub(super) struct Turn {
-    /// For each call, in order.
-    pub(super) results: Vec<ToolResult>,
-    /// What those who refused want to be said.
-    pub(super) guidance: Vec<String>,
-    /// Why the run ends here, if it does.
-    pub(super) end: Option<EndReason>,
-    /// Why nobody could be asked.
-    pub(super) error: Option<String>,
-}
-
-/// What came of one call.
-#[derive(Debug)]
-enum Came {
-    Ran(ToolOutput),
-    Failed(String),
-    /// Whoever decided said so, or nobody did.
-    NotAllowed(Verdict),
-    /// Nobody could be asked.
-    Unasked(String),
-}
+use crate::llm::permits::{
+    PermitError, PermitRequest, Settled, Strength, ToolAsk, ToolEnd, Verdict,
+};
+use crate::llm::tools::{Sharing, Tool, ToolContext};
 
 /// A call that has not begun.
 enum Asked {
@@ -53,10 +35,12 @@ enum Asked {
     May {
         tool: Arc<dyn Tool>,
         request: Arc<dyn PermitRequest>,
+        /// The place of its question among those that may wait; none where rules decided at once.
+        place: Option<OwnedSemaphorePermit>,
     },
 }
 
-/// How long a tool that has ended waits for the relay to know it.
+/// How long the end of a tool or of a question waits for the relay to know it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 type Places = watch::Sender<Vec<(Sharing, Place)>>;
@@ -136,15 +120,33 @@ async fn prepare(context: &Context, planned: &Planned, turn_id: &str) -> Asked {
         tool_call_id: planned.id.clone(),
         turn_id: turn_id.to_owned(),
     };
+    // Not waited for: those that hold the places may wait for calls of this very turn.
+    let Ok(place) = context.shared.questions.clone().try_acquire_owned() else {
+        let most = context.shared.limits.questions;
+        return Asked::Bad(format!(
+            "{most} calls wait for a decision already: call again when some of them are decided"
+        ));
+    };
     let request = match context.permits.ask(ask).await {
         Ok(request) => request,
+        Err(error @ PermitError::NotThis(_)) => return Asked::Bad(error.to_string()),
         Err(error) => return Asked::Unasked(error.to_string()),
     };
-    if let Some(record) = request.pending() {
-        let shown = AskedShown::new(&full_id(context, planned), record);
-        context.tell(Happening::Asked(Box::new(shown))).await;
+    let Some(record) = request.pending() else {
+        let place = None;
+        return Asked::May {
+            tool,
+            request,
+            place,
+        };
+    };
+    let shown = AskedShown::new(&full_id(context, planned), record);
+    context.tell(Happening::Asked(Box::new(shown))).await;
+    Asked::May {
+        tool,
+        request,
+        place: Some(place),
     }
-    Asked::May { tool, request }
 }
 
 /// One call that is made.
@@ -174,8 +176,12 @@ impl One<'_> {
                 Came::Unasked(why)
             }
             Asked::Skipped => Came::NotAllowed(cancelled()),
-            Asked::May { tool, request } => {
-                let came = self.decide(tool.as_ref(), request.as_ref()).await;
+            Asked::May {
+                tool,
+                request,
+                place,
+            } => {
+                let came = self.decide(tool.as_ref(), request.as_ref(), place).await;
                 self.now(Place::Over);
                 came
             }
@@ -186,7 +192,12 @@ impl One<'_> {
         self.places.send_modify(|places| places[self.at].1 = place);
     }
 
-    async fn decide(&self, tool: &dyn Tool, request: &dyn PermitRequest) -> Came {
+    async fn decide(
+        &self,
+        tool: &dyn Tool,
+        request: &dyn PermitRequest,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Came {
         let relay = request
             .pending()
             .map(|record| record.permission_id.to_string());
@@ -203,6 +214,7 @@ impl One<'_> {
             }
             None => self.withdraw(request).await,
         };
+        drop(place);
         if let Some(relay) = relay {
             let shown = ResolvedShown::new(&relay, &self.id, &settled);
             let what = Happening::Resolved(Box::new(shown));
@@ -228,10 +240,9 @@ impl One<'_> {
     }
 
     async fn withdraw(&self, request: &dyn PermitRequest) -> Settled {
-        request.cancel("the turn has ended").await;
         Settled {
             verdict: cancelled(),
-            outcome: None,
+            outcome: call_off(request).await,
         }
     }
 
@@ -239,7 +250,7 @@ impl One<'_> {
         &self,
         tool: &dyn Tool,
         request: &dyn PermitRequest,
-        params: relay_protocol::permission::ToolParams,
+        params: ToolParams,
     ) -> Came {
         // Whoever decided may have changed them.
         if let Err(why) = tool.check(&params) {
@@ -254,7 +265,7 @@ impl One<'_> {
             _ = places.wait_for(|places| may_begin(places, self.at)) => true,
         };
         if !may {
-            request.cancel("the turn has ended").await;
+            call_off(request).await;
             return Came::NotAllowed(cancelled());
         }
         self.now(Place::Running);
@@ -270,22 +281,25 @@ impl One<'_> {
     }
 
     /// Runs the tool. When the run is cancelled it has a moment to end by itself.
-    async fn run(&self, tool: &dyn Tool, params: relay_protocol::permission::ToolParams) -> Came {
+    async fn run(&self, tool: &dyn Tool, params: ToolParams) -> Came {
         let context = ToolContext {
             call_id: self.id.clone(),
             tool: self.planned.call.name.clone(),
             run: self.context.clone(),
         };
         let cancel = &self.context.cancel;
-        let mut running = tool.run(params, context);
+        // What goes wrong in a tool is the end of this call, not of the run.
+        let running = AssertUnwindSafe(async { tool.run(params, context).await });
+        let mut running = Box::pin(running.catch_unwind());
         let output = tokio::select! {
             output = &mut running => Some(output),
             () = cancel.cancelled() => timeout(tool.grace(), running).await.ok(),
         };
         match output {
             _ if cancel.is_cancelled() => Came::NotAllowed(cancelled()),
-            Some(Ok(output)) => Came::Ran(output),
-            Some(Err(why)) => Came::Failed(why),
+            Some(Ok(Ok(output))) => Came::Ran(output),
+            Some(Ok(Err(why))) => Came::Failed(why),
+            Some(Err(_)) => Came::Failed("the tool broke down".to_owned()),
             None => Came::NotAllowed(cancelled()),
         }
     }
@@ -309,83 +323,12 @@ impl One<'_> {
     }
 }
 
+/// Says that a question needs no answer. A relay that can't be reached must not keep the end of a turn from whoever waits for it.
+async fn call_off(request: &dyn PermitRequest) -> Option<PermissionOutcome> {
+    let cancelling = request.cancel("the turn has ended");
+    timeout(LAST_WORDS, cancelling).await.ok().flatten()
+}
+
 const fn cancelled() -> Verdict {
     Verdict::Cancelled { reason: None }
-}
-
-impl Came {
-    /// As it is shown to people.
-    fn shown(&self) -> Value {
-        match self {
-            Self::Ran(output) => json!({ "context": output.context, "result": output.result }),
-            Self::Failed(why) | Self::Unasked(why) => json!({ "error": why }),
-            Self::NotAllowed(verdict) => status(verdict),
-        }
-    }
-
-    /// As the model gets it.
-    fn result(&self, call_id: &str) -> ToolResult {
-        let text = match self {
-            Self::Ran(output) => output.context.clone(),
-            other => other.shown().to_string(),
-        };
-        ToolResult {
-            call_id: call_id.to_owned(),
-            content: vec![Content::Text(text)],
-            is_error: !matches!(self, Self::Ran(_)),
-        }
-    }
-
-    /// As it is written down.
-    fn end(&self) -> ToolEnd {
-        match self {
-            Self::Ran(_) => ToolEnd::Completed,
-            Self::Failed(why) | Self::Unasked(why) => ToolEnd::Failed(why.clone()),
-            Self::NotAllowed(_) => ToolEnd::Failed("it was cancelled".to_owned()),
-        }
-    }
-}
-
-fn status(verdict: &Verdict) -> Value {
-    let (status, reason) = match verdict {
-        Verdict::Allowed(_) => ("allowed", None),
-        Verdict::Denied { reason, .. } => ("denied", reason.clone()),
-        Verdict::Expired => ("expired", Some("nobody answered in time".to_owned())),
-        Verdict::Cancelled { reason } => ("cancelled", reason.clone()),
-    };
-    match reason {
-        Some(reason) => json!({ "status": status, "reason": reason }),
-        None => json!({ "status": status }),
-    }
-}
-
-fn turn(context: &Context, calls: &[Planned], came: Vec<Came>) -> Turn {
-    let mut turn = Turn {
-        results: Vec::with_capacity(came.len()),
-        guidance: Vec::new(),
-        end: None,
-        error: None,
-    };
-    for (planned, came) in calls.iter().zip(came) {
-        turn.results.push(came.result(&planned.call.id));
-        match came {
-            Came::Unasked(why) => {
-                turn.error.get_or_insert(why);
-            }
-            Came::NotAllowed(Verdict::Expired) => turn.end = Some(EndReason::Stopped),
-            Came::NotAllowed(Verdict::Denied { strength, .. }) => match strength {
-                Strength::Call => {}
-                Strength::Turn => turn.end = Some(EndReason::Stopped),
-                Strength::Guidance(text) => turn.guidance.push(text),
-            },
-            Came::Ran(_) | Came::Failed(_) | Came::NotAllowed(_) => {}
-        }
-    }
-    if turn.error.is_some() {
-        turn.end = Some(EndReason::Error);
-    }
-    if context.cancel.is_cancelled() {
-        turn.end = Some(EndReason::Cancelled);
-    }
-    turn
 }

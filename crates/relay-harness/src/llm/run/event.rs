@@ -265,13 +265,9 @@ pub struct ResolvedShown {
 
 impl ResolvedShown {
     pub(super) fn new(relay_id: &str, tool_call_id: &str, settled: &Settled) -> Self {
-        let decision = match settled.verdict {
-            Verdict::Allowed(_) => PermissionState::Approved,
-            Verdict::Denied { .. } => PermissionState::Denied,
-            Verdict::Expired => PermissionState::Expired,
-            Verdict::Cancelled { .. } => PermissionState::Cancelled,
-        };
         let outcome = settled.outcome.as_ref();
+        // What is written down counts: a call can be approved in the moment in which nobody needs it any more.
+        let decision = outcome.map_or_else(|| state_of(&settled.verdict), |it| it.decision);
         Self {
             relay_id: relay_id.to_owned(),
             tool_call_id: tool_call_id.to_owned(),
@@ -281,5 +277,14 @@ impl ResolvedShown {
             at: outcome.map(|outcome| outcome.at),
             grant_id: outcome.and_then(|outcome| outcome.grant_id),
         }
+    }
+}
+
+const fn state_of(verdict: &Verdict) -> PermissionState {
+    match verdict {
+        Verdict::Allowed(_) => PermissionState::Approved,
+        Verdict::Denied { .. } => PermissionState::Denied,
+        Verdict::Expired => PermissionState::Expired,
+        Verdict::Cancelled { .. } => PermissionState::Cancelled,
     }
 }

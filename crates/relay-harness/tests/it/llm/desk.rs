@@ -11,7 +11,7 @@ use relay_harness::llm::permits::{
 };
 use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::{
-    PermissionRecord, PermissionState, Permissions, ToolParams, args_hash,
+    PermissionOutcome, PermissionRecord, PermissionState, Permissions, ToolParams, args_hash,
 };
 use relay_protocol::time::Timestamp;
 use tokio::sync::watch;
@@ -90,7 +90,7 @@ impl Permits for Desk {
     fn ask(&self, call: ToolAsk) -> BoxFuture<'_, Result<Arc<dyn PermitRequest>, PermitError>> {
         async move {
             if call.params.get("text").is_some_and(|text| text == "down") {
-                return Err(PermitError("the relay is gone".to_owned()));
+                return Err(PermitError::Unasked("the relay is gone".to_owned()));
             }
             let id = format!("{}/{}", self.run, call.tool_call_id);
             self.note(format!("ask {id} {}", call.tool));
@@ -200,7 +200,11 @@ impl PermitRequest for Asked {
         .boxed()
     }
 
-    fn cancel(&self, _reason: &'static str) -> BoxFuture<'_, ()> {
-        async move { self.desk.note(format!("cancel {}", self.id)) }.boxed()
+    fn cancel(&self, _reason: &'static str) -> BoxFuture<'_, Option<PermissionOutcome>> {
+        async move {
+            self.desk.note(format!("cancel {}", self.id));
+            None
+        }
+        .boxed()
     }
 }
