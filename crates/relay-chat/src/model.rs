@@ -127,7 +127,7 @@ impl<V: Visitor> Drives for ModelChats<V> {
                 async move {
                     match model {
                         Ok(model) => {
-                            run(&shared.workshop, agent, model, request, messages, &chat).await
+                            run(&shared.workshop, agent, model, request, messages, &chat).await;
                         }
                         Err(unknown) => fail(&chat, &unknown),
                     }

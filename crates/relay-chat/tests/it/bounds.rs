@@ -37,7 +37,7 @@ impl Thread {
     }
 
     /// Waits until nobody holds it any more.
-    async fn is_cut(self) {
+    async fn cut(self) {
         let read = tokio::time::timeout(LONG, self.reading).await;
         assert_eq!(read.expect("all have ended").unwrap(), "held\n");
     }
@@ -146,7 +146,7 @@ async fn a_program_that_does_not_want_to_end_is_ended() {
     let result = &all(&events, "tool_result")[0]["output"]["result"];
     assert_eq!(result["timedOut"], true);
     assert_eq!(all(&events, "text")[0]["content"], "done");
-    thread.is_cut().await;
+    thread.cut().await;
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
         (late.status, late.body),
         (404, json!({ "error": "Session not found" }))
     );
-    thread.is_cut().await;
+    thread.cut().await;
     let record = hall.relay.permissions().wait(id_of(&relay), LONG).await;
     assert_eq!(record.unwrap().state.as_str(), "cancelled");
     assert!(!hall.files.path().join("x").exists());
