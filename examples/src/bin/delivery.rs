@@ -271,5 +271,6 @@ fn attach(name: &str, capabilities: &AgentSessionCapabilities, resume: Option<St
         safe_states: None,
         status: None,
         resume,
+        attempt: None,
     }
 }
