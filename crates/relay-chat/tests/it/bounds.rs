@@ -153,7 +153,7 @@ async fn a_program_that_does_not_want_to_end_is_ended() {
 #[tokio::test]
 async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
     let script = json!([
-        { "when": { "user": "child" }, "reply": [bash("exec 9>thread; echo held >&9; sleep 1000 & sleep 1000")] },
+        { "when": { "user": "child" }, "reply": [bash("exec 9>thread; echo held >&9; sleep 1000 & echo up; sleep 1000")] },
         { "when": { "user": "asker" }, "reply": [{ "tool": "write", "arguments": { "path": "x", "content": "y" } }] },
     ]);
     let hall = Plan::with_real_tools(script).start().await;
@@ -165,7 +165,7 @@ async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
     let mut runs = false;
     while relay.is_none() || !runs {
         let event = look.next().await.unwrap();
-        runs |= event["type"] == "tool_call" && event["name"] == "bash";
+        runs |= event["type"] == "tool_progress";
         relay = relay.or((event["type"] == "relay").then_some(event));
     }
     let (relay, session) = (relay.unwrap(), look.session.clone());
