@@ -5,6 +5,7 @@
 //! (`log.rs`); viewers read them from there, each at its own pace (`viewer.rs`). Chats and those who look at them are kept in
 //! `chats.rs`. docs/chat.md has the contract.
 
+mod agent;
 mod answer;
 mod chats;
 mod gateway;
@@ -14,6 +15,7 @@ mod refusal;
 mod request;
 mod viewer;
 
+pub use agent::{Agents, StartAgent};
 pub use answer::RelayAnswer;
 pub use chats::Chat;
 pub use gateway::{Begun, Decides, Deciding, Drives, Gateway, ModelList, Starting};

@@ -1,4 +1,4 @@
-//! Chats with a model: the loop, in a session of its own on the relay.
+//! Chats with a model: the loop, in a session of its own on the relay. Those with coding agents are begun here, too (`agent.rs`).
 //!
 //! What happens in a run is the chat's events as it is, but secrets are taken out of what tools get and give. Calls are asked about by the
 //! relay's stored requests; whoever began the chat decides, or anybody else who may.
@@ -15,7 +15,7 @@ use relay_harness::llm::run::{Happening, RunEvent};
 use relay_harness::llm::session::{SessionSetup, converse};
 use relay_harness::llm::tools::Tools;
 use relay_protocol::ids::PermissionId;
-use relay_protocol::permission::ResolvePermission;
+use relay_protocol::permission::{Permissions, ResolvePermission};
 use relay_protocol::problem::Problem;
 use relay_protocol::redact::Redactor;
 use relay_rules::Policy;
@@ -23,6 +23,7 @@ use relay_sdk::AgentClient;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::agent::{self, AgentChat, Agents, prompt};
 use crate::chats::Chat;
 use crate::gateway::{Begun, Decides, Deciding, Drives, ModelList};
 use crate::refusal::Refusal;
@@ -70,14 +71,30 @@ pub struct ModelChats<V> {
 struct Shared {
     connect: Connect,
     workshop: Workshop,
+    agents: Option<Agents>,
 }
 
 impl<V: Visitor> ModelChats<V> {
     /// Chats in this workshop.
     #[must_use]
     pub fn new(connect: Connect, workshop: Workshop) -> Self {
+        Self::with(connect, workshop, None)
+    }
+
+    /// Chats in this workshop, and with these coding agents.
+    #[must_use]
+    pub fn with_agents(connect: Connect, workshop: Workshop, agents: Agents) -> Self {
+        Self::with(connect, workshop, Some(agents))
+    }
+
+    fn with(connect: Connect, workshop: Workshop, agents: Option<Agents>) -> Self {
+        let shared = Shared {
+            connect,
+            workshop,
+            agents,
+        };
         Self {
-            shared: Arc::new(Shared { connect, workshop }),
+            shared: Arc::new(shared),
             visitors: std::marker::PhantomData,
         }
     }
@@ -102,37 +119,14 @@ impl<V: Visitor> Drives for ModelChats<V> {
     ) -> BoxFuture<'static, Result<Begun, Refusal>> {
         let shared = self.shared.clone();
         async move {
-            let With::Model(name) = &request.with else {
-                return Err(Refusal::shape(
-                    "agent",
-                    "nothing: this server has models only",
-                ));
-            };
-            // As the contract has it, a model that is not there is told of in the stream.
-            let model = shared.workshop.models.find(name);
-            let model = model.map_err(|unknown| unknown.to_string());
             let messages = Message::from_chat(&request.messages)
                 .map_err(|error| Refusal::shape(&error.place, error.expected))?;
-            if let Some(permissions) = &request.permissions {
-                Policy::compile(permissions).map_err(|fault| {
-                    Refusal::shape(
-                        &fault.path,
-                        &format!("{}, found {}", fault.expected, fault.found),
-                    )
-                })?;
-            }
+            check_rules(request.permissions.as_ref())?;
+            let answers = shared.find(&request, messages)?;
             let connected = (shared.connect)(visitor.agent_token().to_owned()).await;
             let agent = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
             let run = move |chat: Arc<Chat>| -> BoxFuture<'static, ()> {
-                async move {
-                    match model {
-                        Ok(model) => {
-                            run(&shared.workshop, agent, model, request, messages, &chat).await;
-                        }
-                        Err(unknown) => fail(&chat, &unknown),
-                    }
-                }
-                .boxed()
+                async move { shared.run(agent, answers, request, &chat).await }.boxed()
             };
             Ok(Begun {
                 decides: Arc::new(By(visitor)),
@@ -141,6 +135,70 @@ impl<V: Visitor> Drives for ModelChats<V> {
         }
         .boxed()
     }
+}
+
+/// Who answers, ready to be asked.
+enum Answers {
+    Model(Model, Vec<Message>),
+    Agent(Box<AgentChat>),
+    /// As the contract has it, a model that is not there is told of in the stream.
+    Nobody(String),
+}
+
+impl Shared {
+    fn find(&self, request: &ChatRequest, messages: Vec<Message>) -> Result<Answers, Refusal> {
+        match (&request.with, &self.agents) {
+            (With::Model(name), _) => Ok(match self.workshop.models.find(name) {
+                Ok(model) => Answers::Model(model, messages),
+                Err(unknown) => Answers::Nobody(unknown.to_string()),
+            }),
+            (With::Agent(_), None) => Err(Refusal::shape(
+                "agent",
+                "nothing: this server has models only",
+            )),
+            (With::Agent(id), Some(agents)) => {
+                let found = agents.catalogue.get(id);
+                let definition = found.map_err(|error| Refusal::unknown_agent(&error))?;
+                Ok(Answers::Agent(Box::new(AgentChat {
+                    definition: definition.clone(),
+                    prompt: prompt(messages)?,
+                    permissions: request.permissions.clone(),
+                })))
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        agent: AgentClient,
+        answers: Answers,
+        request: ChatRequest,
+        chat: &Arc<Chat>,
+    ) {
+        match (answers, &self.agents) {
+            (Answers::Model(model, messages), _) => {
+                run(&self.workshop, agent, model, request, messages, chat).await;
+            }
+            (Answers::Agent(with), Some(agents)) => {
+                agent::run(agents, agent, *with, chat).await;
+            }
+            (Answers::Nobody(unknown), _) => fail(chat, &unknown),
+            // Found among them, so they are there.
+            (Answers::Agent(_), None) => {}
+        }
+    }
+}
+
+/// Rules that can't be read are refused before anything begins.
+fn check_rules(permissions: Option<&Permissions>) -> Result<(), Refusal> {
+    let Some(permissions) = permissions else {
+        return Ok(());
+    };
+    let compiled = Policy::compile(permissions);
+    compiled.map(drop).map_err(|fault| {
+        let expected = format!("{}, found {}", fault.expected, fault.found);
+        Refusal::shape(&fault.path, &expected)
+    })
 }
 
 async fn run(
@@ -168,8 +226,7 @@ async fn run(
         let redactor = Redactor::new();
         while let Some(mut event) = told.recv().await {
             has_begun = true;
-            mask(&redactor, &mut event.what);
-            pass_on(chat, &event);
+            pass_on(chat, &redactor, &mut event);
         }
         has_begun
     };
@@ -182,7 +239,10 @@ async fn run(
     }
 }
 
-fn pass_on(chat: &Chat, event: &RunEvent) {
+/// Tells of what happened, without secrets.
+pub(crate) fn pass_on(chat: &Chat, redactor: &Redactor, event: &mut RunEvent) {
+    mask(redactor, &mut event.what);
+    let event = &*event;
     match &event.what {
         Happening::Asked(asked) => chat.ask(&asked.id, event),
         Happening::Resolved(resolved) => chat.resolve(&resolved.relay_id, event),
@@ -202,7 +262,7 @@ fn mask(redactor: &Redactor, what: &mut Happening) {
 }
 
 /// An error of the server's own.
-fn fail(chat: &Chat, message: &str) {
+pub(crate) fn fail(chat: &Chat, message: &str) {
     chat.tell("error", &json!({ "type": "error", "message": message }));
 }
 

@@ -63,6 +63,11 @@ impl Refusal {
         Self::coded(400, "invalid_body", format!("{place}: {}", error.message))
     }
 
+    /// No such agent.
+    pub(crate) fn unknown_agent(error: &impl fmt::Display) -> Self {
+        Self::coded(400, "unknown_agent", error.to_string())
+    }
+
     /// There is no more room.
     #[must_use]
     pub fn too_many(what: &str, most: usize) -> Self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use relay_harness::llm::limits::RunLimits;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::hall::{Hall, LONG, Plan, agent, all, bash, id_of};
@@ -152,7 +153,7 @@ async fn a_program_that_does_not_want_to_end_is_ended() {
 #[tokio::test]
 async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
     let script = json!([
-        { "when": { "user": "child" }, "reply": [bash("exec 9>thread; echo held >&9; sleep 1000 & sleep 1000")] },
+        { "when": { "user": "child" }, "reply": [bash("exec 9>thread; echo held >&9; sleep 1000 & echo up; sleep 1000")] },
         { "when": { "user": "asker" }, "reply": [{ "tool": "write", "arguments": { "path": "x", "content": "y" } }] },
     ]);
     let hall = Plan::with_real_tools(script).start().await;
@@ -164,7 +165,7 @@ async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
     let mut runs = false;
     while relay.is_none() || !runs {
         let event = look.next().await.unwrap();
-        runs |= event["type"] == "tool_call" && event["name"] == "bash";
+        runs |= event["type"] == "tool_progress";
         relay = relay.or((event["type"] == "relay").then_some(event));
     }
     let (relay, session) = (relay.unwrap(), look.session.clone());
@@ -181,4 +182,34 @@ async fn whoever_leaves_ends_the_run_its_agents_and_their_programs() {
     assert!(!hall.files.path().join("x").exists());
     let ended = tokio::time::timeout(Duration::from_secs(30), hall.gateway.stop());
     ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_model_says_at_great_length_is_passed_on_and_harms_nothing() {
+    let large = "word ".repeat(500_000);
+    let ghost = json!({ "tool": "ghost", "arguments": large });
+    let hall = Hall::start(json!([[large, ghost], [bash("ls")], "done"])).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let listening = hall.relay.add_listener("transcript.chunk", move |event| {
+        let event = serde_json::to_value(&event).unwrap();
+        let content = event["event"]["chunk"]["content"].as_str();
+        let _ = tell.send(content.unwrap().to_owned());
+        async {}
+    });
+    let _listening = listening.await.unwrap();
+    let mut look = hall.begin(json!({})).await;
+    // The session on the relay works on.
+    let relay = look.until("relay").await;
+    hall.approve(&look, &relay).await;
+    let events = look.end().await;
+    let said = all(&events, "text")[0]["content"].as_str();
+    assert!(said == Some(large.as_str()));
+    let mut told_of = String::new();
+    while told_of.len() < large.len() {
+        let piece = tokio::time::timeout(LONG, told.recv()).await.unwrap();
+        told_of += &piece.unwrap();
+    }
+    assert!(told_of == large);
+    assert_eq!(hall.ran.commands(), ["ls"]);
+    assert_eq!(all(&events, "harness_end")[0]["reason"], "final");
 }

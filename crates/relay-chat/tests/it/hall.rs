@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use relay_chat::{Connect, Gateway, ModelChats, Refusal, Viewer, Visitor, Workshop};
+use relay_chat::{Agents, Connect, Gateway, ModelChats, Refusal, Viewer, Visitor, Workshop};
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use relay_core::{Caller, Engine};
@@ -38,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) expires: Option<Duration>,
     pub(crate) has_real_tools: bool,
     pub(crate) default_model: Option<&'static str>,
+    pub(crate) agents: Option<Agents>,
 }
 
 impl Plan {
@@ -49,6 +50,7 @@ impl Plan {
             expires: None,
             has_real_tools: false,
             default_model: Some("lab/clever"),
+            agents: None,
         }
     }
 
@@ -89,7 +91,10 @@ impl Plan {
             async move { relay.reconnect(&token).await }.boxed()
         });
         Hall {
-            gateway: Gateway::new(ModelChats::new(connect, workshop)),
+            gateway: Gateway::new(match self.agents {
+                Some(agents) => ModelChats::with_agents(connect, workshop, agents),
+                None => ModelChats::new(connect, workshop),
+            }),
             relay,
             agent,
             model,

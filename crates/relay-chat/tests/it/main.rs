@@ -22,13 +22,14 @@
 //! | F13 (own question) | `resolving.rs` |
 //! | F14 (quorum) | nowhere: there are none |
 //!
-//! What is bounded, and that nothing is left behind, is in `bounds.rs`.
+//! What is bounded, and that nothing is left behind, is in `bounds.rs`; chats with coding agents are in `agents.rs`.
 
 #![allow(
     clippy::unwrap_used,
     reason = "whatever is not as expected ends the test, in its helpers, too"
 )]
 
+mod agents;
 mod bounds;
 mod chats;
 mod grants;

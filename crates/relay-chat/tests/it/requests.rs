@@ -62,7 +62,7 @@ async fn what_begins_no_chat_and_how_that_is_said() {
 }
 
 #[tokio::test]
-async fn agents_are_not_behind_this_door_yet() {
+async fn a_server_without_agents_says_so() {
     let hall = Hall::start(json!(["hi"])).await;
     let body = json!({ "agent": "claude", "messages": [] }).to_string();
     let refusal = hall.refusal(&body).await;

@@ -6,7 +6,7 @@ use relay_protocol::ids::uuid_v7;
 use relay_protocol::time::Timestamp;
 
 /// An id that nobody else has.
-pub(crate) fn new_id() -> String {
+pub fn new_id() -> String {
     let since = UNIX_EPOCH.elapsed().unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     let mut random = [0; 16];

@@ -27,3 +27,4 @@ pub mod sse;
 pub mod tools;
 
 pub use adapters::BodyOptions;
+pub use ids::new_id;

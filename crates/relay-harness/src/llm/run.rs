@@ -179,7 +179,7 @@ pub(crate) fn drive(
         let limit = context.shared.limits.iterations;
         let started = Happening::Started {
             depth: context.depth,
-            max_iterations: limit,
+            max_iterations: Some(limit),
         };
         context.tell(started).await;
         let mut running = Running {

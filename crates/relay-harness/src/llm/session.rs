@@ -6,33 +6,25 @@
 
 mod bag;
 mod report;
+mod seat;
+mod served;
 
 use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use relay_protocol::agent::AgentIdentity;
-use relay_protocol::capability::{
-    AgentSessionCapabilities, DeliveryCapabilities, EventCapabilities, LifecycleCapabilities,
-    MessagingCapabilities,
-};
-use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt};
-use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::{AttachmentKind, RelayMessage};
 use relay_protocol::permission::Permissions;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::status::AgentStatus;
-use relay_protocol::wire::True;
-use relay_sdk::{
-    AgentClient, AgentDeliveryAdapter, AgentSession, AttachedSession, ControlError, EventHandler,
-    SessionError, accepted, failed, failed_for_now,
-};
+use relay_sdk::{AgentClient, AttachedSession, EventHandler};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::bag::{Bag, Delivery, is_guidance, said};
-use self::report::{EMITS, Reporter};
+use self::bag::Bag;
+use self::report::Reporter;
+pub use self::seat::{Seat, SeatSetup};
+use self::served::{Mail, Served};
 use super::conversation::Message;
 use super::limits::{EVENT_QUEUE, RunLimits};
 use super::models::{Model, Models};
@@ -97,23 +89,19 @@ pub async fn converse(
     let outcome = driver.run(&mut reporter, Some(&told)).await;
     driver.bag.give_back_all("the conversation has ended");
     over.send_replace(true);
-    if let Ok(session) = driver.attached.session_id() {
-        let released = agent.release_session(session, Some("the conversation has ended"));
-        if let Err(error) = released.await {
-            tracing::warn!(session.id = %session, %error, "the relay does not know that a conversation has ended");
-        }
-    }
+    leave(&agent, &driver.attached).await;
     Ok(outcome)
 }
 
-/// Who reads what is sent to the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mail {
-    /// This session.
-    Read,
-    /// This session or another one of the same agent. What people who refuse a call want to be done instead could come to the wrong one,
-    /// so it is said with the refusal, and the message about it is no news to anybody.
-    Shared,
+/// Takes a conversation off the relay.
+async fn leave(agent: &AgentClient, attached: &AttachedSession) {
+    let Ok(session) = attached.session_id() else {
+        return;
+    };
+    let released = agent.release_session(session, Some("the conversation has ended"));
+    if let Err(error) = released.await {
+        tracing::warn!(session.id = %session, %error, "the relay does not know that a conversation has ended");
+    }
 }
 
 /// Attaches a session, for whoever drives it then.
@@ -124,35 +112,61 @@ async fn put_on(
     release: CancellationToken,
     mail: Mail,
 ) -> relay_sdk::Result<(Driver, watch::Sender<bool>)> {
-    let bag = Arc::new(Bag::default());
-    let events = Arc::new(OnceLock::new());
-    let (over, is_over) = watch::channel(false);
-    let served = Served {
-        identity: agent.identity().clone(),
-        bag: bag.clone(),
-        events: events.clone(),
-        release: release.clone(),
-        is_over,
-        mail,
-    };
-    let attaching = agent
-        .attach(served)
-        .harness("llm")
-        .safe_states([AgentStatus::Idle])
-        .status(AgentStatus::Idle);
-    let attached = Arc::new(attaching.await?);
-    bag.deliver_by(attached.clone());
+    let place = Place::find(&agent, "llm", release.clone(), mail).await?;
     let driver = Driver {
         agent,
         setup,
-        bag,
-        attached,
-        events,
+        bag: place.bag,
+        attached: place.attached,
+        events: place.events,
         release,
         messages,
         mail,
     };
-    Ok((driver, over))
+    Ok((driver, place.over))
+}
+
+/// A session on the relay that nobody drives yet.
+struct Place {
+    bag: Arc<Bag>,
+    attached: Arc<AttachedSession>,
+    events: Arc<OnceLock<EventHandler>>,
+    /// Told when nothing more will happen.
+    over: watch::Sender<bool>,
+}
+
+impl Place {
+    async fn find(
+        agent: &AgentClient,
+        harness: &str,
+        release: CancellationToken,
+        mail: Mail,
+    ) -> relay_sdk::Result<Self> {
+        let bag = Arc::new(Bag::default());
+        let events = Arc::new(OnceLock::new());
+        let (over, is_over) = watch::channel(false);
+        let served = Served {
+            identity: agent.identity().clone(),
+            bag: bag.clone(),
+            events: events.clone(),
+            release,
+            is_over,
+            mail,
+        };
+        let attaching = agent
+            .attach(served)
+            .harness(harness)
+            .safe_states([AgentStatus::Idle])
+            .status(AgentStatus::Idle);
+        let attached = Arc::new(attaching.await?);
+        bag.deliver_by(attached.clone());
+        Ok(Self {
+            bag,
+            attached,
+            events,
+            over,
+        })
+    }
 }
 
 /// A model that is on the relay. Dropped, it leaves the relay, and what it does ends.
@@ -264,7 +278,9 @@ impl Driver {
             let (asker, rules, cwd) = (agent.clone(), setup.permissions, setup.cwd);
             let permits = match mail {
                 Mail::Read => RelayPermits::begin_in(asker, attached, rules, cwd).await,
-                Mail::Shared => RelayPermits::begin_beside(asker, attached, rules, cwd).await,
+                Mail::Shared | Mail::Unread => {
+                    RelayPermits::begin_beside(asker, attached, rules, cwd).await
+                }
             };
             let permits = match permits {
                 Ok(permits) => permits,
@@ -301,90 +317,5 @@ impl Driver {
             // Without a link nothing waits; it is said again at the next one.
             let _ = attached.boundary(kind).await;
         });
-    }
-}
-
-/// What the relay's client serves.
-struct Served {
-    identity: AgentIdentity,
-    bag: Arc<Bag>,
-    events: Arc<OnceLock<EventHandler>>,
-    release: CancellationToken,
-    is_over: watch::Receiver<bool>,
-    mail: Mail,
-}
-
-impl AgentDeliveryAdapter for Served {
-    async fn receive_message(
-        &self,
-        message: RelayMessage,
-        ctx: MessageContext,
-    ) -> Result<MessageReceipt, SessionError> {
-        if self.mail == Mail::Shared && is_guidance(&message) {
-            return Ok(MessageReceipt::Delivered(said(ctx.id)));
-        }
-        let delivery = match Delivery::new(&message, &ctx) {
-            Ok(delivery) => delivery,
-            Err(why) => return Ok(failed(why)),
-        };
-        let disturbs = matches!(
-            ctx.mode,
-            DeliveryMode::Immediate | DeliveryMode::NextToolCall
-        );
-        match self.bag.put(delivery, disturbs) {
-            true => Ok(accepted(ctx.id)),
-            false => Ok(failed_for_now("too many messages wait for the model")),
-        }
-    }
-
-    async fn cancel(&self, id: DeliveryId, _: Option<String>) -> Result<(), ControlError> {
-        match self.bag.take_out(id) {
-            true => Ok(()),
-            false => Err(ControlError::Failed(
-                "the model has the message already".to_owned(),
-            )),
-        }
-    }
-}
-
-impl AgentSession for Served {
-    fn identity(&self) -> AgentIdentity {
-        self.identity.clone()
-    }
-
-    fn capabilities(&self) -> AgentSessionCapabilities {
-        AgentSessionCapabilities {
-            messaging: MessagingCapabilities {
-                receive: True,
-                send: Some(true),
-                attachments: vec![AttachmentKind::Text, AttachmentKind::Image],
-            },
-            delivery: DeliveryCapabilities {
-                modes: vec![
-                    DeliveryMode::Immediate,
-                    DeliveryMode::NextMessage,
-                    DeliveryMode::NextToolCall,
-                    DeliveryMode::OnIdle,
-                ],
-                queue: None,
-            },
-            events: EventCapabilities {
-                emits: EMITS.to_vec(),
-            },
-            actions: None,
-            lifecycle: LifecycleCapabilities::default(),
-        }
-    }
-
-    fn on_event(&self, handler: EventHandler) {
-        // Called once.
-        let _ = self.events.set(handler);
-    }
-
-    async fn release(&self, _: Option<String>) {
-        self.release.cancel();
-        let mut is_over = self.is_over.clone();
-        // The task is gone when nobody can say that it is over.
-        let _ = is_over.wait_for(|over| *over).await;
     }
 }

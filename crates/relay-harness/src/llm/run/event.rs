@@ -40,8 +40,9 @@ pub enum Happening {
     Started {
         /// How many runs there are from the outermost to this one.
         depth: u32,
-        /// What it may ask its model at most.
-        max_iterations: u32,
+        /// What it may ask its model at most, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_iterations: Option<u32>,
     },
     /// The model says something. Pieces with the same id are one text.
     #[serde(rename = "text")]
@@ -222,7 +223,9 @@ pub struct AskedShown {
 }
 
 impl AskedShown {
-    pub(super) fn new(tool_call_id: &str, record: PermissionRecord) -> Self {
+    /// A request about this call, as events name it.
+    #[must_use]
+    pub fn new(tool_call_id: &str, record: PermissionRecord) -> Self {
         Self {
             kind: "permission",
             id: record.permission_id.to_string(),
@@ -264,7 +267,9 @@ pub struct ResolvedShown {
 }
 
 impl ResolvedShown {
-    pub(super) fn new(relay_id: &str, tool_call_id: &str, settled: &Settled) -> Self {
+    /// What became of a request about this call, as events name it.
+    #[must_use]
+    pub fn new(relay_id: &str, tool_call_id: &str, settled: &Settled) -> Self {
         let outcome = settled.outcome.as_ref();
         // What is written down counts: a call can be approved in the moment in which nobody needs it any more.
         let decision = outcome.map_or_else(|| state_of(&settled.verdict), |it| it.decision);

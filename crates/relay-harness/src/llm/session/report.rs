@@ -11,6 +11,7 @@ use relay_protocol::session_event::{
 use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
 use relay_sdk::EventHandler;
+use serde_json::Value;
 
 use crate::llm::run::{Happening, RunEvent};
 
@@ -24,6 +25,15 @@ pub(super) const EMITS: &[AgentSessionEventType] = &[
     AgentSessionEventType::UsageUpdated,
     AgentSessionEventType::Error,
 ];
+
+/// Bytes of text after which the rest is another report.
+const ENOUGH_TEXT: usize = 4 * 1024;
+
+/// Most bytes of what was said, or of what a tool was given or gave, in one report. What a tool was given or gave is left out where it is more.
+const MAX_VALUE_BYTES: usize = 64 * 1024;
+
+/// Most characters of why a tool failed.
+const ERROR_CHARS: usize = 2_000;
 
 /// Reports what happens.
 pub(super) struct Reporter {
@@ -61,7 +71,9 @@ impl Reporter {
     pub(super) fn take(&mut self, event: &RunEvent) -> bool {
         match &event.what {
             Happening::Text { id, content } => match &mut self.text {
-                Some((own, text)) if own == id => text.push_str(content),
+                Some((own, text)) if own == id && text.len() < ENOUGH_TEXT => {
+                    text.push_str(content);
+                }
                 _ => {
                     self.flush();
                     self.text = Some((id.clone(), content.clone()));
@@ -72,7 +84,7 @@ impl Reporter {
                 self.emit(AgentSessionEvent::ToolCalled(ToolCalled {
                     run: Some(id.clone()),
                     tool: name.clone(),
-                    input: Some(input.clone()),
+                    input: bounded(input),
                 }));
             }
             Happening::Result { id, name, output } => {
@@ -106,19 +118,19 @@ impl Reporter {
         false
     }
 
-    fn result(&self, id: &str, name: &str, output: &serde_json::Value) {
+    fn result(&self, id: &str, name: &str, output: &Value) {
         let (run, tool) = (Some(id.to_owned()), name.to_owned());
         self.emit(match output.get("result") {
             Some(_) => AgentSessionEvent::ToolCompleted(ToolCompleted {
                 run,
                 tool,
-                output: Some(output.clone()),
+                output: bounded(output),
                 duration_ms: None,
             }),
             None => AgentSessionEvent::ToolFailed(ToolFailed {
                 run,
                 tool,
-                error: output.to_string(),
+                error: output.to_string().chars().take(ERROR_CHARS).collect(),
                 retryable: None,
             }),
         });
@@ -129,6 +141,15 @@ impl Reporter {
         let Some((id, content)) = self.text.take() else {
             return;
         };
+        let mut rest = content.as_str();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_VALUE_BYTES));
+            self.chunk(id.clone(), piece.to_owned());
+            rest = after;
+        }
+    }
+
+    fn chunk(&mut self, id: String, content: String) {
         self.sequence += 1;
         let now = UNIX_EPOCH.elapsed().unwrap_or_default();
         self.emit(AgentSessionEvent::TranscriptChunk(TranscriptChunkReport {
@@ -151,4 +172,9 @@ impl Reporter {
             tracing::warn!(%error, "an event of a session is lost");
         }
     }
+}
+
+fn bounded(value: &Value) -> Option<Value> {
+    let fits = serde_json::to_string(value).is_ok_and(|text| text.len() <= MAX_VALUE_BYTES);
+    fits.then(|| value.clone())
 }

@@ -1,0 +1,122 @@
+//! What the relay's client serves of a conversation: its mailbox, and its end.
+
+use std::sync::{Arc, OnceLock};
+
+use relay_protocol::agent::AgentIdentity;
+use relay_protocol::capability::{
+    AgentSessionCapabilities, DeliveryCapabilities, EventCapabilities, LifecycleCapabilities,
+    MessagingCapabilities,
+};
+use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt};
+use relay_protocol::ids::DeliveryId;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::wire::True;
+use relay_sdk::{
+    AgentDeliveryAdapter, AgentSession, ControlError, EventHandler, SessionError, accepted, failed,
+    failed_for_now,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::bag::{Bag, Delivery, is_guidance, said};
+use super::report::EMITS;
+
+/// Who reads what is sent to the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mail {
+    /// This session.
+    Read,
+    /// This session or another one of the same agent. What people who refuse a call want to be done instead could come to the wrong one,
+    /// so it is said with the refusal, and the message about it is no news to anybody.
+    Shared,
+    /// Nobody here: it waits for another session.
+    Unread,
+}
+
+/// What the relay's client serves.
+pub(super) struct Served {
+    pub(super) identity: AgentIdentity,
+    pub(super) bag: Arc<Bag>,
+    pub(super) events: Arc<OnceLock<EventHandler>>,
+    pub(super) release: CancellationToken,
+    pub(super) is_over: watch::Receiver<bool>,
+    pub(super) mail: Mail,
+}
+
+impl AgentDeliveryAdapter for Served {
+    async fn receive_message(
+        &self,
+        message: RelayMessage,
+        ctx: MessageContext,
+    ) -> Result<MessageReceipt, SessionError> {
+        if self.mail != Mail::Read && is_guidance(&message) {
+            return Ok(MessageReceipt::Delivered(said(ctx.id)));
+        }
+        if self.mail == Mail::Unread {
+            return Ok(failed_for_now("this conversation takes no messages"));
+        }
+        let delivery = match Delivery::new(&message, &ctx) {
+            Ok(delivery) => delivery,
+            Err(why) => return Ok(failed(why)),
+        };
+        let disturbs = matches!(
+            ctx.mode,
+            DeliveryMode::Immediate | DeliveryMode::NextToolCall
+        );
+        match self.bag.put(delivery, disturbs) {
+            true => Ok(accepted(ctx.id)),
+            false => Ok(failed_for_now("too many messages wait for the model")),
+        }
+    }
+
+    async fn cancel(&self, id: DeliveryId, _: Option<String>) -> Result<(), ControlError> {
+        match self.bag.take_out(id) {
+            true => Ok(()),
+            false => Err(ControlError::Failed(
+                "the model has the message already".to_owned(),
+            )),
+        }
+    }
+}
+
+impl AgentSession for Served {
+    fn identity(&self) -> AgentIdentity {
+        self.identity.clone()
+    }
+
+    fn capabilities(&self) -> AgentSessionCapabilities {
+        AgentSessionCapabilities {
+            messaging: MessagingCapabilities {
+                receive: True,
+                send: Some(true),
+                attachments: vec![AttachmentKind::Text, AttachmentKind::Image],
+            },
+            delivery: DeliveryCapabilities {
+                modes: vec![
+                    DeliveryMode::Immediate,
+                    DeliveryMode::NextMessage,
+                    DeliveryMode::NextToolCall,
+                    DeliveryMode::OnIdle,
+                ],
+                queue: None,
+            },
+            events: EventCapabilities {
+                emits: EMITS.to_vec(),
+            },
+            actions: None,
+            lifecycle: LifecycleCapabilities::default(),
+        }
+    }
+
+    fn on_event(&self, handler: EventHandler) {
+        // Called once.
+        let _ = self.events.set(handler);
+    }
+
+    async fn release(&self, _: Option<String>) {
+        self.release.cancel();
+        let mut is_over = self.is_over.clone();
+        // The task is gone when nobody can say that it is over.
+        let _ = is_over.wait_for(|over| *over).await;
+    }
+}
