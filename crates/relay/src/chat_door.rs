@@ -8,7 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Response, StatusCode};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
-use relay_chat::{Gateway, ModelChats, ModelList, Refusal, Viewer, Visitor, Workshop};
+use relay_chat::{Agents, Gateway, ModelChats, ModelList, Refusal, Viewer, Visitor, Workshop};
 use relay_harness::child::ChildEnvironment;
 use relay_harness::llm::limits::RunLimits;
 use relay_harness::llm::retry::RetryPolicy;
@@ -19,6 +19,7 @@ use relay_protocol::problem::Problem;
 use relay_server::{Body, Chat, ChatCall, ChatPlace, ChatService, ChatVisitor, LocalDoor};
 use serde::Serialize;
 
+use crate::coding_agents::environment;
 use crate::config::{ChatSettings, Settings};
 use crate::mcp_door::clients;
 use crate::models::models;
@@ -74,7 +75,15 @@ pub(crate) fn chat(
         agent: agent.clone(),
         anonymous: anonymous.then(|| around.key.to_owned()),
     };
-    let gateway = Gateway::new(ModelChats::new(clients(door), workshop));
+    let chats = match may_change_things(settings, around) {
+        true => {
+            let catalogue = settings.agents.clone();
+            let agents = Agents::programs(catalogue, directory, |agent| environment(agent, &[]));
+            ModelChats::with_agents(clients(door), workshop, agents)
+        }
+        false => ModelChats::new(clients(door), workshop),
+    };
+    let gateway = Gateway::new(chats);
     Ok(Chat::by(Service(gateway), place))
 }
 
@@ -96,12 +105,17 @@ fn tools(directory: &Path, settings: &Settings, around: &Surroundings<'_>) -> Re
         environment: ChildEnvironment::for_agent(std::env::vars_os(), &[""; 0], [("", ""); 0]),
     };
     let mut tools = Tools::standard(&Arc::new(workspace), shell);
-    if !around.is_loopback && !settings.chat.tools_for_others {
+    if !may_change_things(settings, around) {
         for tool in POWERFUL {
             tools = tools.without(tool);
         }
     }
     Ok(tools)
+}
+
+/// Whether chats may run commands and change files: what only this machine reaches may, everything else if that is set.
+const fn may_change_things(settings: &Settings, around: &Surroundings<'_>) -> bool {
+    around.is_loopback || settings.chat.tools_for_others
 }
 
 struct Service(Gateway<ModelChats<Guest>>);
