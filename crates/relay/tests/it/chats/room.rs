@@ -44,6 +44,14 @@ impl Room {
         self.desk.setup.file("work").join(name).exists()
     }
 
+    /// All events of a chat that is held, to its end.
+    pub(crate) async fn events(&self, path: &str) -> Vec<Value> {
+        let (status, stream) = self.owner().connect("GET", path, "").await;
+        assert_eq!(status, 200);
+        let session_id = String::new();
+        Watching { stream, session_id }.rest().await
+    }
+
     /// Who says that it is the owner.
     pub(super) fn owner(&self) -> Client {
         Client {
