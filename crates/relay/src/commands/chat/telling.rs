@@ -23,10 +23,9 @@ pub(super) fn tell(style: &Style, event: &Value) -> Option<Told> {
             format!("{} {call}", style.faint("tool"))
         }
         "tool_result" => result(style, &event["output"])?,
-        "error" => style.bad(&one_line(text("message"))),
-        "resync_required" => style
-            .open("some of what happened meanwhile is not kept any more")
-            .clone(),
+        // That of the outermost run is told as its end.
+        "error" if is_nested => style.bad(&one_line(text("message"))),
+        "resync_required" => style.open("some of what happened meanwhile is not kept any more"),
         _ => return None,
     };
     Some(Told::Line(indented(&line, is_nested)))

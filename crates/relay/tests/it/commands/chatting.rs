@@ -107,7 +107,10 @@ async fn models_are_listed_and_one_is_the_default() {
         .refused(&["chat", "Hello", "--model", "no/such"])
         .await;
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("no/such"), "{said}");
+    assert!(
+        said.starts_with("relay: ") && said.contains("no/such"),
+        "{said}"
+    );
     let room = Room::with(&[("RELAY_CHAT_DEFAULT_MODEL", "scripted/demo")]).await;
     let shown = room.desk.ok(&["chat", "--models"]).await;
     assert_eq!(shown, "model\nscripted/demo  default\n");

@@ -82,3 +82,21 @@ async fn the_model_knows_what_was_said_and_refused() {
     assert_eq!(modes(&mut terminal).await, before);
     assert!(!room.desk.setup.file("work").join("ran").exists());
 }
+
+#[tokio::test]
+async fn a_question_that_is_decided_elsewhere_goes_away() {
+    let room = Room::with(&[("RELAY_CHAT_DEFAULT_MODEL", "scripted/demo")]).await;
+    let Some(mut terminal) = Terminal::open(&room.desk.setup).await else {
+        return;
+    };
+    terminal.enter("relay chat 'What is here?'").await;
+    terminal.until_shown(KEYS).await;
+    room.desk.ok(&["permission", "approve"]).await;
+    terminal
+        .until_shown("[D]eny and stop\napproved by the workspace via cli\ntool bash: ls -la\n")
+        .await;
+    // The terminal edits lines again.
+    terminal.until_shown("to do with it?\n>").await;
+    terminal.press("C-d").await;
+    assert_eq!(terminal.ended().await, 0);
+}
