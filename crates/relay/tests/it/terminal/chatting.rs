@@ -59,8 +59,9 @@ async fn the_model_knows_what_was_said_and_refused() {
     terminal
         .until_shown("\ndenied\n  denied: not today\nAs you like.\n>")
         .await;
+    // Written otherwise than it was said: the script itself is a part of the conversation.
     let remembers =
-        r#"script:[{"when":{"said":"not today"},"reply":"You said it."},"I know nothing."]"#;
+        r#"script:[{"when":{"said":"not\u0020today"},"reply":"You said it."},"I know nothing."]"#;
     terminal.type_line(remembers).await;
     terminal.until_shown("\nYou said it.\n>").await;
 
