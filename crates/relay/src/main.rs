@@ -30,7 +30,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
-    acp, action, agent, audit, backup, bench, channel, completions, config as config_command,
+    acp, action, agent, audit, backup, bench, channel, chat, completions, config as config_command,
     delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply,
     restore, run as run_command, search, send, serve, session, token, up, webhook,
 };
@@ -116,6 +116,9 @@ enum Command {
     /// List and revoke standing permissions
     #[command(subcommand)]
     Grant(grant::GrantCommand),
+    /// Talk with a model of the server; what it wants to do is asked
+    #[command(after_help = chat::EXAMPLES)]
+    Chat(chat::ChatArguments),
     /// Run a coding agent on the relay, with you beside it
     #[command(after_help = run_command::EXAMPLES)]
     Run(run_command::RunArguments),
@@ -236,6 +239,9 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         }),
         Command::Grant(command) => with_server(globals, Chosen, async |contact| {
             grant::run(command, contact, output).await
+        }),
+        Command::Chat(arguments) => with_server(globals, Chosen, async |contact| {
+            chat::run(arguments, contact, output).await
         }),
         Command::Run(arguments) => run_command::run(arguments, globals, output),
         Command::Acp(command) => acp::run(command, globals, output),

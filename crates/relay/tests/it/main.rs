@@ -8,6 +8,7 @@
 #[cfg(target_os = "linux")]
 mod agents_talk;
 mod browser;
+mod chats;
 mod commands;
 mod crowd;
 #[path = "../../../relay-core/tests/it/depth.rs"]

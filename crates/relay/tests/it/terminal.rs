@@ -1,6 +1,7 @@
 //! The program in a real terminal: lines that change in place, colour, and what Ctrl-C leaves behind. What it says in
 //! pipes has its own tests.
 
+mod chatting;
 mod permissions;
 mod running;
 mod tmux;

@@ -9,6 +9,7 @@ mod audit;
 mod backups;
 mod bench;
 mod channels;
+mod chatting;
 mod deliveries;
 mod demo;
 mod disk;

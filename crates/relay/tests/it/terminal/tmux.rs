@@ -57,6 +57,12 @@ impl Terminal {
         self.typed += 1;
     }
 
+    /// Types a line for the command that runs.
+    pub(super) async fn type_line(&self, line: &str) {
+        self.ask(&["send-keys", "-l", line]).await;
+        self.press("Enter").await;
+    }
+
     /// Presses a key, by the name that tmux has for it.
     pub(super) async fn press(&self, key: &str) {
         self.ask(&["send-keys", key]).await;
@@ -87,6 +93,12 @@ impl Terminal {
     /// Waits until a command has said something.
     pub(super) async fn until_shown(&self, text: &str) {
         let shown = |screen: &str| self.said(screen).contains(text).then_some(());
+        self.until(text, shown).await;
+    }
+
+    /// Waits until a command has said something so often.
+    pub(super) async fn until_count(&self, text: &str, times: usize) {
+        let shown = |screen: &str| (self.said(screen).matches(text).count() == times).then_some(());
         self.until(text, shown).await;
     }
 

@@ -1,0 +1,224 @@
+//! `relay chat`: a conversation with a model of the server, in the terminal or in a pipe.
+//!
+//! It is a client of `/chat` like any other (docs/chat.md): the server remembers nothing, so the conversation is kept here
+//! (`history.rs`) and sent again with each prompt. One prompt is a turn (`turn.rs`): its events are told (`telling.rs`), and what
+//! the model wants to do is asked by key (`asking.rs`). The calls are in `api.rs`, and a stream that comes back in `stream.rs`.
+
+mod api;
+mod asking;
+mod frames;
+mod history;
+mod stream;
+mod telling;
+mod turn;
+
+use std::io::{IsTerminal as _, Read as _};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::api::Api;
+use self::asking::Asker;
+use self::history::History;
+use self::turn::{Ending, Turn};
+use crate::contact::Contact;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::moment::parse_duration;
+use crate::output::{Output, Table, one_line};
+use crate::platform::{Keyboard, StopSignal};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  relay chat                                             prompts are read from the terminal
+  relay chat 'What is in this folder?' --model scripted/demo
+  relay chat 'Run the tests' --allow 'bash:cargo test **' --allow read
+  git diff | relay chat - --json                         one event a line
+  relay chat --models
+
+What the model wants to do is asked by key; the tools run where the server does. Without a terminal there is one prompt, and what \
+--allow does not cover is denied. Ctrl-C cancels what runs, again it ends; Ctrl-D ends.
+
+Exit codes: 0 the model has said all, 1 it could not, 126 a refusal ended the turn, 130 cancelled.";
+
+#[derive(Args)]
+pub(crate) struct ChatArguments {
+    /// What to say first; - reads it from standard input [default: the terminal, or standard input]
+    prompt: Option<String>,
+    /// The model, such as openai/gpt-5 [default: the server's]
+    #[arg(long)]
+    model: Option<String>,
+    /// A rule for calls that need no question, such as 'bash:git status **'; any number of them
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+    /// Go on for so long on the server when the connection breaks, and come back
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    hold: Option<Duration>,
+    /// List the models, and say nothing
+    #[arg(long, conflicts_with_all = ["prompt", "model", "allow", "hold"])]
+    models: bool,
+}
+
+pub(crate) async fn run(arguments: &ChatArguments, contact: &Contact, output: &Output) -> Outcome {
+    let api = Api::new(contact)?;
+    if arguments.models {
+        return models(&api, output).await;
+    }
+    let stop = StopSignal::listen()?;
+    let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let keyboard = match has_terminal && !output.is_json() {
+        true => Keyboard::open(),
+        false => None,
+    };
+    let mut chat = Chat {
+        arguments,
+        api,
+        output,
+        stop,
+        history: History::default(),
+        allowed: arguments.allow.clone(),
+    };
+    match keyboard {
+        Some(keyboard) => chat.talk(Asker::new(keyboard, *output.style())).await,
+        None => chat.ask_once().await,
+    }
+}
+
+async fn models(api: &Api, output: &Output) -> Outcome {
+    let found = api.models().await?;
+    let default = found["defaultModel"].as_str();
+    output.show(&found, |style| {
+        let mut table = Table::new(&["model", ""]);
+        let names = found["models"].as_array().into_iter().flatten();
+        for name in names.filter_map(Value::as_str) {
+            let is_default = default == Some(name);
+            let note = if is_default { "default" } else { "" };
+            table.row([one_line(name), note.to_owned()]);
+        }
+        table.text(style, "this server lists no models")
+    })
+}
+
+/// A conversation.
+struct Chat<'a> {
+    arguments: &'a ChatArguments,
+    api: Api,
+    output: &'a Output,
+    stop: StopSignal,
+    history: History,
+    /// The rules of `--allow`, and those that were allowed for always since.
+    allowed: Vec<String>,
+}
+
+impl Chat<'_> {
+    /// Without a terminal: one prompt, and nobody who could be asked.
+    async fn ask_once(&mut self) -> Outcome {
+        let prompt = match self.arguments.prompt.as_deref() {
+            None | Some("-") => from_stdin()?,
+            Some(prompt) => prompt.to_owned(),
+        };
+        if prompt.trim().is_empty() {
+            return Err(Failure::usage(
+                "there is nothing to say: the prompt is empty",
+            ));
+        }
+        match self.turn(&prompt, None).await? {
+            Ending::Final => Ok(()),
+            Ending::Cancelled => Err(Failure::interrupted("the chat was cancelled")),
+            Ending::Stopped => {
+                let message =
+                    "the turn was ended by a refusal, or by a question that nobody answered";
+                Err(Failure::new(Exit::Denied, "stopped", message))
+            }
+            Ending::Other(why) => Err(Failure::new(Exit::Failed, "failed", why)),
+        }
+    }
+
+    /// In a terminal: prompt after prompt, until there is none.
+    async fn talk(&mut self, mut asker: Asker) -> Outcome {
+        self.output.hint("Ctrl-C cancels what runs, Ctrl-D ends");
+        let mut prompt = match self.arguments.prompt.as_deref() {
+            Some("-") => {
+                return Err(Failure::usage(
+                    "- reads from a pipe, and this is a terminal",
+                ));
+            }
+            prompt => prompt.map(str::to_owned),
+        };
+        loop {
+            let said = match prompt.take() {
+                Some(said) => said,
+                None => match self.next_prompt(&mut asker).await? {
+                    Some(said) => said,
+                    None => return Ok(()),
+                },
+            };
+            if said.trim().is_empty() {
+                continue;
+            }
+            match self.turn(&said, Some(&mut asker)).await? {
+                Ending::Final => {}
+                Ending::Cancelled => self.output.note("cancelled"),
+                Ending::Stopped => self.output.note("stopped"),
+                Ending::Other(why) => self.output.note(&format!("relay: {why}")),
+            }
+        }
+    }
+
+    /// What is typed; nothing at the end.
+    async fn next_prompt(&mut self, asker: &mut Asker) -> Outcome<Option<String>> {
+        let mark = self.output.style().strong(">");
+        self.output.write(&format!("{mark} "))?;
+        tokio::select! {
+            line = asker.line() => {
+                if line.is_none() {
+                    self.output.write("\n")?;
+                }
+                Ok(line)
+            }
+            _ = self.stop.next() => {
+                // The shell's prompt is to stand on a line of its own.
+                self.output.write("\n")?;
+                Err(Failure::status(Exit::Interrupted as u8))
+            }
+        }
+    }
+
+    async fn turn(&mut self, prompt: &str, asker: Option<&mut Asker>) -> Outcome<Ending> {
+        self.history.say(prompt);
+        let turn = Turn::begin(&self.api, self.body(), self.arguments.hold, self.output);
+        let mut turn = tokio::select! {
+            turn = turn => turn?,
+            _ = self.stop.next() => return Ok(Ending::Cancelled),
+        };
+        let ending = turn.run(asker, &mut self.history, &mut self.stop).await;
+        self.allowed.extend(turn.granted());
+        ending
+    }
+
+    /// The body that begins a turn.
+    fn body(&self) -> Value {
+        let mut body = json!({
+            "messages": self.history.messages(),
+            "permissions": { "allowlist": self.allowed },
+        });
+        if let Some(model) = &self.arguments.model {
+            body["model"] = json!(model);
+        }
+        if let Some(hold) = self.arguments.hold {
+            body["onDisconnect"] = json!({ "hold": hold.as_secs().max(1) });
+        }
+        body
+    }
+}
+
+fn from_stdin() -> Outcome<String> {
+    let mut text = String::new();
+    let read = std::io::stdin().read_to_string(&mut text);
+    read.map_err(|error| {
+        Failure::usage(format!(
+            "standard input is not text that can be read: {error}"
+        ))
+    })?;
+    Ok(text)
+}
