@@ -1,6 +1,6 @@
 //! Why a model's answer did not come, or is none.
 //!
-//! Whoever makes one gives it text of others only through [`ProviderError::said`], which bounds it and takes secrets out: providers
+//! Whoever makes one gives it text of others only through `ProviderError::said`, which bounds it and takes secrets out: providers
 //! repeat keys in their errors.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Asking before a tool runs: what the loop needs of whoever decides.
 //!
-//! A call is asked about, decided, started and finished, in this order. [`relay`] does it with the relay's stored records; tests bring
+//! A call is asked about, decided, started and finished, in this order. `relay.rs` does it with the relay's stored records; tests bring
 //! their own. Nothing here decides by itself: without an answer nothing runs.
 
 mod relay;

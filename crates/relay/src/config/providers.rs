@@ -119,7 +119,7 @@ mod tests {
             ),
             (
                 "[providers.a]\nkind = \"openai\"\nkey = \"k\"\nkey_env = \"K\"",
-                "relay.toml:2: providers.a: `key` or `key_env`",
+                "relay.toml:3: providers.a: `key` or `key_env`",
             ),
             (
                 "[providers.\"a/b\"]\nkind = \"openai\"",
