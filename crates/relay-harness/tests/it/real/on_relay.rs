@@ -6,6 +6,7 @@ use relay_harness::acp::host::{HostOptions, Session};
 use relay_harness::acp::session::{Broker, BrokerNews, RelayOptions, RelaySession, attach};
 use relay_sdk::DeliveryMode;
 use relay_sdk::protocol::permission::{PermissionRecord, ResolvePermission};
+use relay_sdk::protocol::status::AgentStatus;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -66,6 +67,12 @@ impl OnRelay {
 
     /// Prompts as the agent's user. What happened before is over.
     async fn prompt(&mut self, text: &str) {
+        // Some take their time to end a turn after the last word of it.
+        let id = self.bob.attached().session_id().unwrap();
+        let summary = self.world.bob.session(id).await.unwrap();
+        if summary.status != AgentStatus::Idle {
+            self.world.status("idle").await;
+        }
         self.world.seen.clear();
         let prompt = self.bob.prompt(vec![PromptContent::from(text)]);
         soon("the prompt", prompt).await.unwrap();
