@@ -150,6 +150,28 @@ async fn what_an_agent_may_do_is_decided_from_another_terminal() {
     claude.end().await;
 }
 
+/// One more, which has no name of its own for the relay's tools and asks nobody before it uses them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_third_agent_uses_the_relays_tools() {
+    let Some(opencode) = working("opencode") else {
+        return;
+    };
+    let desk = Desk::new().await;
+    desk.ok(&["agent", "register", "ada"]).await;
+    let model = json!([
+        { "when": { "tools": false }, "reply": "A title" },
+        { "when": { "user": "tell ada" }, "reply": ["I tell her.", calls_send("@ada", "The build is green.", None)] },
+        { "when": { "result": "" }, "reply": "Told." },
+    ]);
+    let mut opencode = Played::start(&desk, opencode, model).await;
+    opencode.runs.enter("tell ada").await;
+    opencode.runs.says("Told.").await;
+    let inbox = desk.ok(&["inbox", "--as", "ada"]).await;
+    assert!(inbox.contains("The build is green."), "{inbox}");
+    assert!(inbox.contains("@opencode"), "{inbox}");
+    opencode.end().await;
+}
+
 /// The receipt that a delivery ended with.
 fn last_receipt(delivery: &Value) -> &Value {
     let receipts = delivery["receipts"].as_array().unwrap();
