@@ -81,13 +81,6 @@ impl Chats {
         self.chats().get(&id).cloned()
     }
 
-    /// Ends all of them.
-    pub(crate) fn cancel_all(&self) {
-        for chat in self.chats().values() {
-            chat.cancelled.cancel();
-        }
-    }
-
     fn forget(&self, id: SessionId) {
         let forgotten = self.chats().remove(&id);
         // Dropped outside of the lock.

@@ -187,8 +187,8 @@ impl<D: Drives> Gateway<D> {
 
     /// Cancels all chats and waits for their ends; no more are begun.
     pub async fn stop(&self) {
+        // Those of all chats are below it.
         self.inner.stopping.cancel();
-        self.inner.chats.cancel_all();
         self.inner.running.close();
         self.inner.running.wait().await;
     }
@@ -210,6 +210,6 @@ fn random() -> Result<u128, Refusal> {
     let mut bits = [0; 16];
     match getrandom::fill(&mut bits) {
         Ok(()) => Ok(u128::from_be_bytes(bits)),
-        Err(_) => Err(Refusal::stopping()),
+        Err(_) => Err(Refusal::no_random_bits()),
     }
 }

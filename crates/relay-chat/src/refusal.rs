@@ -81,6 +81,11 @@ impl Refusal {
         Self::coded(503, "overloaded", "the server is about to stop")
     }
 
+    pub(crate) fn no_random_bits() -> Self {
+        let error = "the system gives no random bits for the name of a chat; try again";
+        Self::coded(500, "internal", error)
+    }
+
     /// A decision that came too late: to a client that knows nothing else the request is not there.
     fn too_late(outcome: Option<&PermissionOutcome>) -> Self {
         let mut refusal = Self::coded(404, "relay_already_resolved", "Relay not found");

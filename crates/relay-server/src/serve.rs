@@ -194,12 +194,12 @@ impl Server {
     async fn drain(&self, patience: Duration) {
         let app = &self.app;
         app.stopping().cancel();
-        tokio::join!(app.config().mcp.stop(), app.config().chat.stop());
         app.tasks().close();
-        if tokio::time::timeout(patience, app.tasks().wait())
-            .await
-            .is_err()
-        {
+        let ending = async {
+            tokio::join!(app.config().mcp.stop(), app.config().chat.stop());
+            app.tasks().wait().await;
+        };
+        if tokio::time::timeout(patience, ending).await.is_err() {
             tracing::warn!(left = app.tasks().len(), "cutting off what has not ended");
             app.cut_off().cancel();
             app.tasks().wait().await;
