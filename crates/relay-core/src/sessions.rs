@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
 use relay_protocol::ids::{AttachmentId, ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::{
@@ -161,7 +162,10 @@ impl Engine {
     pub async fn webhook_sessions(&self, owner: &Caller) -> Result<Vec<WebhookSession>> {
         owner.require_admin()?;
         let mut found = Vec::new();
-        for row in self.runner.sessions_over(LinkKind::Webhook) {
+        for row in self
+            .runner
+            .living_sessions(|row| row.link == LinkKind::Webhook)
+        {
             let Some(webhook) = row.webhook.clone() else {
                 continue;
             };
@@ -174,6 +178,35 @@ impl Engine {
             });
         }
         Ok(found)
+    }
+
+    /// Ends the sessions of agents that lived in a process which is gone: nobody attaches those again. What they asked is cancelled
+    /// with the reason, what they had waits for others. Says how many there were.
+    pub async fn release_left(
+        &self,
+        owner: &Caller,
+        lived_there: impl Fn(&AgentIdentity) -> bool,
+        reason: &str,
+    ) -> Result<usize> {
+        owner.require_admin()?;
+        let mut left = Vec::new();
+        for row in self.runner.living_sessions(|_| true) {
+            let agent = self.store.agent_by_no(row.agent).await?;
+            if lived_there(&agent.identity()) {
+                left.push(row);
+            }
+        }
+        // All at once, so that they share their commits.
+        let mut ending = Vec::with_capacity(left.len());
+        for row in &left {
+            let reason = Some(reason.to_owned());
+            ending.push(self.begin_turn(row, SessionTurn::Releasing, reason.clone()));
+            ending.push(self.begin_turn(row, SessionTurn::Released, reason));
+        }
+        for ended in ending {
+            stored(ended).await?;
+        }
+        Ok(left.len())
     }
 
     /// Gives a session that the server reaches by calls its link again.
@@ -390,7 +423,7 @@ impl Engine {
                 .turn(row.no, SessionTurn::Released, reason, answer),
             Err(_) => return Err(unreachable_session()),
         }
-        told.await.unwrap_or(Err(StorageError::Closed.into()))
+        stored(told).await
     }
 
     /// Stores a turn that needs no question.
@@ -400,9 +433,18 @@ impl Engine {
         turn: SessionTurn,
         reason: Option<String>,
     ) -> Result<Arc<SessionRow>> {
+        stored(self.begin_turn(row, turn, reason)).await
+    }
+
+    fn begin_turn(
+        &self,
+        row: &SessionRow,
+        turn: SessionTurn,
+        reason: Option<String>,
+    ) -> oneshot::Receiver<Result<Arc<SessionRow>>> {
         let (tell, told) = oneshot::channel();
         self.runner.turn(row.no, turn, reason, tell);
-        told.await.unwrap_or(Err(StorageError::Closed.into()))
+        told
     }
 
     /// Makes a second session from one that can be forked. It attaches with the token that the first one
@@ -505,7 +547,7 @@ impl Engine {
         if self.runner.ask(row.no, ask).is_err() {
             return Err(unreachable_session());
         }
-        told.await.unwrap_or(Err(StorageError::Closed.into()))
+        stored(told).await
     }
 
     /// Takes a session's answer to something that was asked of it.
@@ -562,6 +604,11 @@ fn check_first_status(status: Option<AgentStatus>) -> Result<()> {
             found: status.to_string(),
         }),
     }
+}
+
+/// What became of something that was handed to the runner.
+async fn stored<T>(told: oneshot::Receiver<Result<T>>) -> Result<T> {
+    told.await.unwrap_or(Err(StorageError::Closed.into()))
 }
 
 fn checked_reason(reason: Option<String>) -> Result<Option<String>> {

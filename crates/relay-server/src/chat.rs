@@ -15,10 +15,12 @@ use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use relay_core::{Caller, Error};
+use relay_core::{Caller, Engine, Error};
+use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::workspace::RegisterAgent;
 use relay_protocol::ids::{PermissionId, WorkspaceId};
 use relay_protocol::limits::CHAT_BODY_BYTES;
+use relay_protocol::names;
 use relay_protocol::permission::{PermissionRecord, ResolvePermission};
 use relay_protocol::problem::{ErrorCode, Problem};
 use schemars::SchemaGenerator;
@@ -33,6 +35,12 @@ use crate::table::{Described, Route, path_parts, peer};
 
 /// The header by which a client that comes back says what it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
+
+/// The metadata by which the agents are known that chats run as.
+const MARK: (&str, &str) = ("runs", "chats");
+
+/// Why the sessions of chats end that a server has left behind.
+const SERVER_GONE: &str = "the server that ran the chat ended before it";
 
 /// Answers in chats.
 pub trait ChatService: Send + Sync + 'static {
@@ -144,6 +152,24 @@ impl Chat {
             anonymous: place.anonymous,
             tokens: Mutex::default(),
         })))
+    }
+
+    /// Ends what chats have left behind that a server before this one had: whoever ran them is gone.
+    pub(crate) async fn clear_away(&self, engine: &Engine) {
+        let Some(place) = &self.0 else {
+            return;
+        };
+        let owner = Caller::process_owner();
+        match engine
+            .release_left(&owner, |agent| place.is_its_agent(agent), SERVER_GONE)
+            .await
+        {
+            Ok(0) => {}
+            Ok(left) => tracing::info!(left, "ended the chats that the last server left behind"),
+            Err(error) => {
+                tracing::error!(%error, "chats that the last server left behind could not be ended");
+            }
+        }
     }
 
     pub(crate) async fn stop(&self) {
@@ -353,14 +379,9 @@ impl Place {
     /// The agent that chats run as. One of this name that somebody else made is left alone.
     async fn register(&self, by: &Access<Participant>, owner: Caller) -> Result<String, Refusal> {
         let engine = by.engine();
-        let mark = json!({ "runs": "chats" });
+        let (key, value) = MARK;
         let is_ours = match engine.agent(&owner, &self.agent).await {
-            Ok(agent) => Some(
-                agent
-                    .metadata
-                    .as_ref()
-                    .is_some_and(|it| it.get("runs") == mark.get("runs")),
-            ),
+            Ok(agent) => Some(self.is_its_agent(&agent)),
             Err(_) => None,
         };
         if is_ours == Some(false) {
@@ -372,11 +393,19 @@ impl Place {
         }
         let new = RegisterAgent {
             name: self.agent.clone(),
-            metadata: mark.as_object().cloned(),
+            metadata: Some([(key.to_owned(), value.into())].into_iter().collect()),
             agent_type: None,
             adopt: is_ours,
         };
         Ok(engine.register_agent(&owner, new).await?.token)
+    }
+
+    /// Whether chats run as this agent: it has the name, and was made for them.
+    fn is_its_agent(&self, agent: &AgentIdentity) -> bool {
+        let (key, value) = MARK;
+        let metadata = agent.metadata.as_ref();
+        names::fold(&agent.name) == names::fold(&self.agent)
+            && metadata.is_some_and(|metadata| metadata.get(key).is_some_and(|it| it == value))
     }
 }
 

@@ -87,11 +87,15 @@ pub async fn serve(
     let mut driven = tokio::spawn(drive(engine.clone()));
     let mut calling = tokio::spawn(outbox::run(engine.clone(), server.app.calls().clone()));
     let mut collecting = tokio::spawn(collect_garbage(
-        engine,
+        engine.clone(),
         server.app.config().collect_garbage_every,
     ));
+    let serving = async {
+        server.app.config().chat.clear_away(&engine).await;
+        server.accept(&mut doors).await;
+    };
     let outcome = tokio::select! {
-        () = server.accept(&mut doors) => Ok(()),
+        () = serving => Ok(()),
         () = shutdown => Ok(()),
         ended = &mut driven => match ended {
             Ok(never) => match never {},

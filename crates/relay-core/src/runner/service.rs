@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::ids::SessionId;
-use relay_protocol::link::LinkKind;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::{AttachAttempt, BoundaryKind, DueDelivery};
 use relay_protocol::socket::ControlResult;
@@ -52,13 +51,16 @@ impl Runner {
         id
     }
 
-    /// The sessions that have not ended and are reached over a link of this kind, oldest first.
-    pub(crate) fn sessions_over(&self, kind: LinkKind) -> Vec<Arc<SessionRow>> {
+    /// The sessions of this kind that have not ended, oldest first.
+    pub(crate) fn living_sessions(
+        &self,
+        wanted: impl Fn(&SessionRow) -> bool,
+    ) -> Vec<Arc<SessionRow>> {
         let (state, _) = self.memory();
         let sessions = state.sessions.keys();
         let rows = sessions.filter_map(|no| Some(state.live(*no)?.row.clone()));
         let mut rows: Vec<_> = rows
-            .filter(|row| row.link == kind && !row.status.is_terminal())
+            .filter(|row| !row.status.is_terminal() && wanted(row))
             .collect();
         rows.sort_unstable_by_key(|row| row.no);
         rows

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 pub(crate) use self::room::Room;
 use self::room::{Client, Watching, calls, chat, text};
-use crate::support::{finish, installed};
+use crate::support::{finish, installed, soon};
 
 /// The commands of the contract's page, as they stand there.
 const APPROVE: &str = r#"curl -X POST http://localhost:4000/chat/relay/01963a5c-7893-7abc-def0-123456789abc \
@@ -277,12 +277,9 @@ async fn a_killed_server_runs_nothing_that_was_asked() {
     assert_eq!(gone, (404, r#"{"error":"Session not found"}"#.to_owned()));
     let shown = room.desk.json(&["permission", "show", &id]).await;
     let record = &shown["permission"];
-    match record["state"].as_str() {
-        Some("cancelled") => assert!(record["outcome"]["reason"].is_string(), "{shown}"),
-        // Whoever decides about it now decides about something that nobody runs any more.
-        Some("pending") => drop(room.desk.ok(&["permission", "approve", &id]).await),
-        state => panic!("{state:?}: {shown}"),
-    }
+    assert_eq!(record["state"], "cancelled", "{shown}");
+    let reason = "the session is released: the server that ran the chat ended before it";
+    assert_eq!(record["outcome"]["reason"], reason, "{shown}");
     // A chat that comes after it runs what it asks for, and nothing of the one before.
     let (after, other) = waiting_for(&room, "touch other").await;
     let decided = room
@@ -294,6 +291,42 @@ async fn a_killed_server_runs_nothing_that_was_asked() {
     assert!(room.has("other") && !room.has("ran"));
     let shown = room.desk.json(&["permission", "show", &id]).await;
     assert_eq!(shown["permission"].get("execution"), None, "{shown}");
+}
+
+#[tokio::test]
+async fn what_ran_when_the_server_was_killed_has_an_unknown_end_and_a_grant_of_the_chat_is_over() {
+    let mut room = Room::new().await;
+    let words = calls(&["touch one", "mkfifo gate && cat gate"]);
+    let mut chat = room.owner().say(&words).await;
+    let mut decide = async |always: bool| {
+        let id = text(&chat.until("relay").await, "id");
+        let response = json!({ "approved": true, "always": always });
+        let body = json!({ "sessionId": chat.session_id, "response": response });
+        let decided = room.stranger().resolve(&id, &body).await;
+        assert_eq!(decided.0, 200, "{decided:?}");
+        id
+    };
+    decide(true).await;
+    let id = decide(false).await;
+    let grants = room.desk.json(&["grant", "list"]).await;
+    assert_eq!(grants["items"].as_array().unwrap().len(), 1, "{grants}");
+    let has_begun = async {
+        while !room.has("gate") {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the command", has_begun).await;
+    room.desk.server.kill().await;
+    room.desk.server = room.desk.setup.start().await;
+    let shown = room.desk.json(&["permission", "show", &id]).await;
+    // Nobody is there any more to end it.
+    std::fs::write(room.path("gate"), "").unwrap();
+    let execution = &shown["permission"]["execution"];
+    assert_eq!(execution["state"], "unknown", "{shown}");
+    let sessions = room.desk.json(&["session", "list", "--all"]).await;
+    assert_eq!(sessions["items"][0]["status"], "released", "{sessions}");
+    let grants = room.desk.json(&["grant", "list"]).await;
+    assert_eq!(grants["items"], json!([]));
 }
 
 async fn waiting_for(room: &Room, command: &str) -> (Watching, String) {

@@ -130,7 +130,10 @@ impl Tx<'_> {
 
     /// Ends what a session has asked, may do and does, now that it has ended itself.
     fn leave_questions(&mut self, row: &SessionRow, at: Timestamp) -> Result<()> {
-        let reason = format!("the session is {}", row.status);
+        let reason = match &row.reason {
+            Some(why) => format!("the session is {}: {why}", row.status),
+            None => format!("the session is {}", row.status),
+        };
         self.end_runs_of(row.agent, row.no, at)?;
         self.abandon("p.session = ?1", row.no.0, &reason, at)?;
         self.end_grants_of(row.no, at)

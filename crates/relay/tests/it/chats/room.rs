@@ -1,6 +1,7 @@
 //! A server with chats, and clients of them that know nothing but HTTP.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -41,7 +42,12 @@ impl Room {
 
     /// Whether a tool has left this file.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.desk.setup.file("work").join(name).exists()
+        self.path(name).exists()
+    }
+
+    /// A file of the directory that chats work in.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.desk.setup.file("work").join(name)
     }
 
     /// All events of a chat that is held, to its end.

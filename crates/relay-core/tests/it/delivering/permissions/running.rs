@@ -1,7 +1,10 @@
 //! What was allowed: started once, with what was allowed, and its end is known or said to be unknown.
 
+use relay_core::Caller;
+use relay_protocol::agent::AgentIdentity;
 use relay_protocol::permission::{ExecutionState, PermissionState};
 use relay_protocol::problem::ErrorCode;
+use relay_protocol::status::AgentStatus;
 use serde_json::json;
 
 use super::super::kit::{Kind, Lab, now};
@@ -104,14 +107,14 @@ fn a_session_that_ends_leaves_nothing_open_and_nothing_is_called_denied() {
     let waiting = lab.permission(waiting.permission_id);
     assert_eq!(waiting.state, PermissionState::Cancelled);
     let reason = waiting.outcome.unwrap().reason.unwrap();
-    assert_eq!(reason, "the session is released");
+    assert_eq!(reason, "the session is released: done");
     let state = |record: &relay_protocol::permission::PermissionRecord| {
         let execution = lab.permission(record.permission_id).execution.unwrap();
         (execution.state, execution.error)
     };
     let (cancelled, why) = state(&allowed);
     assert_eq!(cancelled, ExecutionState::Cancelled);
-    assert_eq!(why.as_deref(), Some("the session is released"));
+    assert_eq!(why.as_deref(), Some("the session is released: done"));
     let (unknown, why) = state(&started);
     assert_eq!(unknown, ExecutionState::Unknown);
     assert!(why.unwrap().contains("nobody knows"));
@@ -125,6 +128,43 @@ fn a_session_that_ends_leaves_nothing_open_and_nothing_is_called_denied() {
     assert_eq!(code(lab.start(&started)), ErrorCode::AlreadyStarted);
     lab.finish(&started, "failed").unwrap();
     assert_eq!(state(&started).0, ExecutionState::Failed);
+}
+
+#[test]
+fn what_lived_in_a_process_that_is_gone_leaves_nothing_open() {
+    let lab = Lab::with_people();
+    let (gone, elsewhere) = (
+        lab.attach("ada", &Kind::able()),
+        lab.attach("bob", &Kind::able()),
+    );
+    let waiting = lab.ask_in(gone.id(), "rm 1");
+    let started = lab.ask_in(gone.id(), "rm 2");
+    lab.approve(started.permission_id);
+    lab.start(&started).unwrap();
+    let (gone_id, elsewhere_id) = (gone.id(), elsewhere.id());
+    drop((gone, elsewhere));
+
+    let lab = lab.restarted();
+    let engine = lab.engine();
+    let is_ada = |agent: &AgentIdentity| agent.name == "ada";
+    let refused = now(engine.release_left(&lab.who("key"), is_ada, "it is gone"));
+    assert_eq!(code(refused), ErrorCode::Forbidden);
+    let owner = Caller::process_owner();
+    let left = lab.drive(engine.release_left(&owner, is_ada, "it is gone"));
+    assert_eq!(left.unwrap(), 1);
+    let again = lab.drive(engine.release_left(&owner, is_ada, "it is gone"));
+    assert_eq!(again.unwrap(), 0);
+
+    let ended = lab.session(gone_id);
+    assert_eq!(ended.status, AgentStatus::Released);
+    assert_eq!(ended.reason.as_deref(), Some("it is gone"));
+    assert_ne!(lab.session(elsewhere_id).status, AgentStatus::Released);
+    let waiting = lab.permission(waiting.permission_id);
+    assert_eq!(waiting.state, PermissionState::Cancelled);
+    let reason = waiting.outcome.unwrap().reason.unwrap();
+    assert_eq!(reason, "the session is released: it is gone");
+    let execution = lab.permission(started.permission_id).execution.unwrap();
+    assert_eq!(execution.state, ExecutionState::Unknown);
 }
 
 #[test]
