@@ -142,7 +142,7 @@ pub const GRANT_EXPIRES_MAX_MS: u64 = 360 * 24 * 60 * 60 * 1000;
 /// Most grants of one workspace.
 pub const GRANTS: usize = 10_000;
 /// Most runs of one agent that have not ended.
-pub const RUNS_OPEN: usize = 1_000;
+pub const RUNS_OPEN: usize = 10_000;
 /// Most runs above a run.
 pub const RUN_DEPTH: u32 = 16;
 /// Most chats at a time.
