@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -25,7 +25,6 @@ use relay_protocol::permission::{PermissionRecord, ResolvePermission};
 use relay_protocol::problem::{ErrorCode, Problem};
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use crate::access::{Access, App, Kind as _, Owner, Participant, bearer};
 use crate::call::read_body;
@@ -123,6 +122,8 @@ struct Place {
     anonymous: Option<String>,
     /// The tokens of the agents that chats run as.
     tokens: Mutex<HashMap<WorkspaceId, String>>,
+    /// Held by whoever makes such an agent, so that two don't take it from each other.
+    registering: tokio::sync::Mutex<()>,
 }
 
 /// What can be set about chats.
@@ -151,6 +152,7 @@ impl Chat {
             agent: place.agent,
             anonymous: place.anonymous,
             tokens: Mutex::default(),
+            registering: tokio::sync::Mutex::default(),
         })))
     }
 
@@ -349,31 +351,36 @@ fn seen(parts: &Parts) -> Result<Option<String>, Refusal> {
 impl Place {
     async fn visitor(&self, by: &Access<Participant>) -> Result<ChatVisitor, Refusal> {
         let workspace = by.caller().workspace()?.clone();
-        let mut tokens = self.tokens.lock().await;
-        let known = tokens.get(&workspace.id).cloned();
-        let valid = match known {
-            Some(token) => by
-                .engine()
-                .authenticate(&token)
-                .await
-                .is_ok()
-                .then_some(token),
-            None => None,
-        };
-        let agent_token = match valid {
+        let agent_token = match self.known(by, workspace.id).await {
             Some(token) => token,
             None => {
-                let token = self
-                    .register(by, Caller::workspace_key(workspace.clone()))
-                    .await?;
-                tokens.insert(workspace.id, token.clone());
-                token
+                let _one_at_a_time = self.registering.lock().await;
+                match self.known(by, workspace.id).await {
+                    Some(token) => token,
+                    None => {
+                        let owner = Caller::workspace_key(workspace.clone());
+                        let token = self.register(by, owner).await?;
+                        self.tokens().insert(workspace.id, token.clone());
+                        token
+                    }
+                }
             }
         };
         Ok(ChatVisitor {
             agent_token,
             by: by.clone(),
         })
+    }
+
+    /// The token of a workspace's agent, if there is one that still counts.
+    async fn known(&self, by: &Access<Participant>, workspace: WorkspaceId) -> Option<String> {
+        let token = self.tokens().get(&workspace).cloned()?;
+        let counts = by.engine().authenticate(&token).await.is_ok();
+        counts.then_some(token)
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, HashMap<WorkspaceId, String>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The agent that chats run as. One of this name that somebody else made is left alone.
