@@ -15,6 +15,7 @@ use crate::contact::GlobalArguments;
 use crate::failure::{Failure, Outcome};
 use crate::moment::{parse_duration, span};
 use crate::output::{Output, Style, Table, one_line};
+use crate::words::counted;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +80,8 @@ pub(super) async fn run(
 ) -> Outcome {
     let catalogue = arguments.config.catalogue(globals)?;
     let agents = chosen(&catalogue, &arguments.agents)?;
-    output.hint(&format!("asking {} agents…", agents.len()));
+    let asked = counted(agents.len() as u64, "agent", "agents");
+    output.hint(&format!("asking {asked}…"));
     let detecting = agents
         .into_iter()
         .map(|agent| detect(agent, arguments.timeout));

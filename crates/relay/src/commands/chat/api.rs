@@ -152,14 +152,19 @@ fn away(error: relay_outbound::Error) -> Failure {
     Failure::new(Exit::ServerAway, "server_away", error.to_string())
 }
 
+/// Nobody has said with which model to talk.
+pub(super) fn no_default_model() -> Failure {
+    let models = hints::command("chat --models");
+    Failure::usage("this server has no default model").next(format!(
+        "say one with --model; `{models}` shows them, and chat.default_model sets one"
+    ))
+}
+
 /// A refusal of the server, as every command tells it.
 fn refused(status: StatusCode, body: &Value) -> Failure {
     let sentence = sentence(status, body);
     if sentence == "model and messages are required" {
-        let models = hints::command("chat --models");
-        return Failure::usage("this server has no default model").next(format!(
-            "say one with --model; `{models}` shows them, and chat.default_model sets one"
-        ));
+        return no_default_model();
     }
     let code: Option<ErrorCode> = serde_json::from_value(body["code"].clone()).ok();
     match code {

@@ -34,6 +34,7 @@ Examples:
   relay chat 'What is in this folder?' --model scripted/demo
   relay chat 'Run the tests' --allow 'bash:cargo test **' --allow read
   git diff | relay chat - --json                         one event a line
+  relay chat 'Which tests fail?' --agent codex           a coding agent that is installed where the server runs
   relay chat --models
 
 What the model wants to do is asked by key; the tools run where the server does. Without a terminal there is one prompt, and what \
@@ -48,6 +49,9 @@ pub(crate) struct ChatArguments {
     /// The model, such as openai/gpt-5 [default: the server's]
     #[arg(long)]
     model: Option<String>,
+    /// A coding agent instead of a model, such as codex; it is started for each prompt
+    #[arg(long, conflicts_with = "model")]
+    agent: Option<String>,
     /// A rule for calls that need no question, such as 'bash:git status **'; any number of them
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
@@ -55,7 +59,7 @@ pub(crate) struct ChatArguments {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     hold: Option<Duration>,
     /// List the models, and say nothing
-    #[arg(long, conflicts_with_all = ["prompt", "model", "allow", "hold"])]
+    #[arg(long, conflicts_with_all = ["prompt", "model", "agent", "allow", "hold"])]
     models: bool,
 }
 
@@ -136,7 +140,9 @@ impl Chat<'_> {
 
     /// In a terminal: prompt after prompt, until there is none.
     async fn talk(&mut self, mut asker: Asker) -> Outcome {
-        self.output.hint("Ctrl-C cancels what runs, Ctrl-D ends");
+        let partner = self.partner().await?;
+        self.output
+            .hint(&format!("{partner}; Ctrl-C cancels what runs, Ctrl-D ends"));
         let mut prompt = match self.arguments.prompt.as_deref() {
             Some("-") => {
                 return Err(Failure::usage(
@@ -163,6 +169,17 @@ impl Chat<'_> {
                 Ending::Other(why) => self.output.note(&format!("relay: {why}")),
             }
         }
+    }
+
+    /// Whom one talks to, so that nobody types a prompt for nobody.
+    async fn partner(&self) -> Outcome<String> {
+        let ChatArguments { agent, model, .. } = self.arguments;
+        if let Some(named) = agent.as_ref().or(model.as_ref()) {
+            return Ok(one_line(named));
+        }
+        let found = self.api.models().await?;
+        let default = found["defaultModel"].as_str();
+        default.map(one_line).ok_or_else(api::no_default_model)
     }
 
     /// What is typed; nothing at the end.
@@ -204,6 +221,9 @@ impl Chat<'_> {
         });
         if let Some(model) = &self.arguments.model {
             body["model"] = json!(model);
+        }
+        if let Some(agent) = &self.arguments.agent {
+            body["agent"] = json!(agent);
         }
         if let Some(hold) = self.arguments.hold {
             body["onDisconnect"] = json!({ "hold": hold.as_secs().max(1) });

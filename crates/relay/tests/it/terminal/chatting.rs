@@ -101,3 +101,22 @@ async fn a_question_that_is_decided_elsewhere_goes_away() {
     terminal.press("C-d").await;
     assert_eq!(terminal.ended().await, 0);
 }
+
+#[tokio::test]
+async fn whoever_would_talk_to_nobody_is_told_before_typing() {
+    let room = Room::new().await;
+    let Some(mut terminal) = Terminal::open(&room.desk.setup).await else {
+        return;
+    };
+    terminal.enter("relay chat").await;
+    terminal
+        .until_shown("relay: this server has no default model\nnext: say one with --model; ")
+        .await;
+    assert_eq!(terminal.ended().await, 2);
+    terminal.enter("relay chat --model scripted/demo").await;
+    terminal
+        .until_shown("scripted/demo; Ctrl-C cancels what runs, Ctrl-D ends\n>")
+        .await;
+    terminal.press("C-d").await;
+    assert_eq!(terminal.ended().await, 0);
+}
