@@ -4,5 +4,12 @@
 //! no environment by itself and prints nothing: what a child may have comes in as a parameter.
 
 pub mod acp;
+#[cfg(unix)]
+mod beneath;
+#[cfg(not(unix))]
+mod beneath_elsewhere;
 pub mod child;
 pub mod llm;
+
+#[cfg(not(unix))]
+use beneath_elsewhere as beneath;

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::beneath::{Directory, Want};
 use crate::acp::rpc::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
+use crate::beneath::{Directory, Want};
 
 /// Most bytes of a file that is read or written.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

@@ -4,10 +4,6 @@
 //! killed. Three tasks serve it: one reads and writes (`rpc`), one owns the process (`owner.rs`), and each open question
 //! of the agent has one of its own (`inbound.rs`), so that whoever takes long to decide holds up nobody else.
 
-#[cfg(unix)]
-mod beneath;
-#[cfg(not(unix))]
-mod beneath_elsewhere;
 mod calls;
 mod error;
 mod files;
@@ -40,8 +36,6 @@ pub use session::{CANCEL_WAIT, Session, Steered};
 pub use settings::{Choice, ConfigOption, Settings};
 pub use turn::{Turn, TurnEnd};
 
-#[cfg(not(unix))]
-use self::beneath_elsewhere as beneath;
 use self::owner::{Guard, Running};
 use self::shared::Shared;
 use super::capabilities::{Handshake, PROTOCOL_VERSION};

@@ -1,19 +1,16 @@
 //! The files of a working directory: read and changed below a directory that was opened once, whatever links and `..` say.
 //!
-//! Linux resolves the way to a file itself and refuses to leave the directory (`openat2`); elsewhere every part is opened by itself
-//! and no link is followed. Changes are all made or none: new contents are written beside the old ones first, and only then take
+//! Where a path leads is found out by [`crate::beneath`]. Changes are all made or none: new contents are written beside the old ones first, and only then take
 //! their places; if one can't, those before it are put back. A file that is a link is not written: what it leads to is another file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, fchmod, mkdirat, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 
+use crate::beneath::{Directory, Missing, Want};
 use crate::llm::ids::new_id;
 
 /// Most bytes of a file that is read or written.
@@ -24,7 +21,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 pub struct Workspace {
     /// As it was called when it was opened, and as it is really called.
     names: [PathBuf; 2],
-    root: OwnedFd,
+    root: Directory,
     /// What is not touched although it is inside.
     forbidden: Vec<PathBuf>,
 }
@@ -55,11 +52,10 @@ struct Prepared<'c> {
 impl Workspace {
     /// Opens a working directory. What is in `forbidden` is not touched.
     pub fn open(path: &Path, forbidden: Vec<PathBuf>) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let real = forbidden.iter().filter_map(|path| path.canonicalize().ok());
         Ok(Self {
             names: [path.to_owned(), path.canonicalize()?],
-            root: rustix::fs::open(path, flags, Mode::empty())?,
+            root: Directory::open(path)?,
             forbidden: real.chain(forbidden.iter().cloned()).collect(),
         })
     }
@@ -73,17 +69,16 @@ impl Workspace {
     /// A file as it is; links are followed as long as they stay inside.
     fn look_through(&self, path: &str) -> Result<Vec<u8>, String> {
         let inside = self.inside(path)?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = resolve(&self.root, &inside, flags);
-        let file = File::from(opened.map_err(|error| failed(path, &error))?);
-        self.refuse_forbidden(path, place_of(&file))?;
+        let opened = self.root.file(&inside, Want::Read);
+        let file = opened.map_err(|error| failed(path, &error))?;
+        self.refuse_forbidden(path, Directory::place_of(&file))?;
         contents(file).map_err(|error| failed(path, &error))
     }
 
     /// A file that may be changed, as it is; nothing where there is none.
     pub(super) fn look(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
         let inside = self.inside(path)?;
-        match self.spot(path, &inside, Parents::Known)? {
+        match self.spot(path, &inside, Missing::Left)? {
             Some(spot) => spot.look().map_err(|error| failed(path, &error)),
             None => Ok(None),
         }
@@ -114,7 +109,7 @@ impl Workspace {
     fn prepare<'c>(&self, change: &'c Change) -> Result<Prepared<'c>, String> {
         let path = change.path.as_str();
         let inside = self.inside(path)?;
-        let spot = self.spot(path, &inside, Parents::Made)?;
+        let spot = self.spot(path, &inside, Missing::Made)?;
         let spot = spot.ok_or_else(|| format!("{path}: not found"))?;
         let now = spot.look().map_err(|error| failed(path, &error))?;
         if now != change.before {
@@ -161,48 +156,19 @@ impl Workspace {
         }
     }
 
-    fn spot(&self, path: &str, inside: &Path, parents: Parents) -> Result<Option<Spot>, String> {
+    fn spot(&self, path: &str, inside: &Path, missing: Missing) -> Result<Option<Spot>, String> {
         // Looked at before anything is made, and again where links have led.
         self.refuse_forbidden(path, Some(self.names[1].join(inside)))?;
         let parent = inside.parent().unwrap_or(Path::new(""));
         let name = inside.file_name().map(PathBuf::from).unwrap_or_default();
-        let folder = match self.folder(parent, parents) {
+        let folder = match self.root.folder(parent, missing) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(path, &error)),
         };
-        let folder = File::from(folder);
-        self.refuse_forbidden(path, place_of(&folder).map(|place| place.join(&name)))?;
-        let folder = folder.into();
+        let place = Directory::place_of(&folder).map(|place| place.join(&name));
+        self.refuse_forbidden(path, place)?;
         Ok(Some(Spot { folder, name }))
-    }
-
-    fn folder(&self, parent: &Path, parents: Parents) -> io::Result<OwnedFd> {
-        if parent.as_os_str().is_empty() {
-            return self.root.try_clone();
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match resolve(&self.root, parent, flags) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && parents == Parents::Made => {
-                self.make(parent)
-            }
-            opened => opened,
-        }
-    }
-
-    /// Makes directories, and goes through no link while it does.
-    fn make(&self, parent: &Path) -> io::Result<OwnedFd> {
-        let mut place = self.root.try_clone()?;
-        for folder in parent.components() {
-            let name = folder.as_os_str();
-            match mkdirat(&place, name, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            place = openat(&place, name, flags, Mode::empty())?;
-        }
-        Ok(place)
     }
 
     fn refuse_forbidden(&self, path: &str, place: Option<PathBuf>) -> Result<(), String> {
@@ -216,13 +182,6 @@ impl Workspace {
             false => Ok(()),
         }
     }
-}
-
-/// Whether directories that are missing are made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Parents {
-    Known,
-    Made,
 }
 
 impl Spot {
@@ -324,45 +283,6 @@ fn contents(file: File) -> io::Result<Vec<u8>> {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Ok(bytes),
     }
-}
-
-/// Where something that was opened really is, where the system tells.
-fn place_of(file: &File) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
-}
-
-#[cfg(target_os = "linux")]
-fn resolve(root: &OwnedFd, inside: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    use rustix::fs::{ResolveFlags, openat2};
-    let stay = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match openat2(root, inside, flags, Mode::empty(), stay) {
-        Err(rustix::io::Errno::NOSYS) => step_by_step(root, inside, flags),
-        opened => Ok(opened?),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn resolve(root: &OwnedFd, inside: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    step_by_step(root, inside, flags)
-}
-
-/// Opens part after part without following any link.
-fn step_by_step(root: &OwnedFd, inside: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let mut place = root.try_clone()?;
-    let mut parts = inside.components().peekable();
-    while let Some(part) = parts.next() {
-        let flags = match parts.peek() {
-            Some(_) => OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            None => flags,
-        };
-        place = openat(
-            &place,
-            part.as_os_str(),
-            flags | OFlags::NOFOLLOW,
-            Mode::empty(),
-        )?;
-    }
-    Ok(place)
 }
 
 fn failed(path: &str, error: &io::Error) -> String {

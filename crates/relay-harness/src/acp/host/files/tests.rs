@@ -1,7 +1,7 @@
 use std::os::unix::fs::symlink;
 
-use super::super::beneath::file_step_by_step;
 use super::*;
+use crate::beneath::file_step_by_step;
 
 struct Place {
     _folder: tempfile::TempDir,

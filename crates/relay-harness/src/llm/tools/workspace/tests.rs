@@ -182,14 +182,3 @@ fn a_directory_that_is_moved_away_is_still_the_one() {
     assert_eq!(place.workspace.read_text("a.txt").unwrap(), "inside");
     assert!(place.workspace.read_text("passwd").is_err());
 }
-
-#[test]
-fn without_the_systems_help_no_link_is_followed() {
-    let place = place();
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let open = |path: &str| step_by_step(&place.workspace.root, Path::new(path), flags);
-    assert!(open("a.txt").is_ok());
-    for path in ["alias", "out", "up/secret", "other/db"] {
-        assert!(open(path).is_err(), "{path}");
-    }
-}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What is to be done with a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(crate) enum Want {
     /// Read it.
     Read,
     /// Write it.
@@ -14,18 +14,18 @@ pub(super) enum Want {
 }
 
 /// A directory.
-pub(super) struct Directory;
+pub(crate) struct Directory;
 
 impl Directory {
-    pub(super) fn open(_path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(_path: &Path) -> io::Result<Self> {
         Ok(Self)
     }
 
-    pub(super) fn file(&self, _inside: &Path, _want: Want) -> io::Result<File> {
+    pub(crate) fn file(&self, _inside: &Path, _want: Want) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn place_of(_file: &File) -> Option<PathBuf> {
+    pub(crate) fn place_of(_file: &File) -> Option<PathBuf> {
         None
     }
 }
