@@ -18,6 +18,8 @@ pub struct SseEvent {
     pub name: String,
     /// Its data, lines joined by LF.
     pub data: String,
+    /// Its own id; that of an event before it is not repeated.
+    pub id: Option<String>,
 }
 
 /// Reads events.
@@ -29,6 +31,7 @@ pub struct SseDecoder {
     /// No line was read yet.
     at_start: bool,
     name: String,
+    id: Option<String>,
     data: Option<String>,
     line_bytes: usize,
     event_bytes: usize,
@@ -49,6 +52,7 @@ impl SseDecoder {
             after_cr: false,
             at_start: true,
             name: String::new(),
+            id: None,
             data: None,
             line_bytes,
             event_bytes,
@@ -114,10 +118,11 @@ impl SseDecoder {
         self.field(field, value.strip_prefix(' ').unwrap_or(value))
     }
 
-    /// A comment has the empty name. Ids and times to reconnect mean nothing here: nothing reconnects.
+    /// A comment has the empty name. When to reconnect is the reader's matter.
     fn field(&mut self, field: &str, value: &str) -> Result<(), ProviderError> {
         match field {
             "event" => self.name = value.to_owned(),
+            "id" => self.id = Some(value.to_owned()),
             "data" => {
                 let before = self.data.as_ref().map_or(0, |data| data.len() + 1);
                 if before + value.len() > self.event_bytes {
@@ -140,9 +145,9 @@ impl SseDecoder {
     }
 
     fn end_event(&mut self, events: &mut Vec<SseEvent>) {
-        let name = std::mem::take(&mut self.name);
+        let (name, id) = (std::mem::take(&mut self.name), self.id.take());
         if let Some(data) = self.data.take() {
-            events.push(SseEvent { name, data });
+            events.push(SseEvent { name, data, id });
         }
     }
 }
@@ -168,6 +173,14 @@ mod tests {
         SseEvent {
             name: name.to_owned(),
             data: data.to_owned(),
+            id: None,
+        }
+    }
+
+    fn numbered(id: &str, event: SseEvent) -> SseEvent {
+        SseEvent {
+            id: Some(id.to_owned()),
+            ..event
         }
     }
 
@@ -190,7 +203,10 @@ mod tests {
             (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", vec![event("", "a")]),
             (b": hi\n\n:\ndata: a\n: there\n\n", vec![event("", "a")]),
             (b"data: a\ndata:\ndata:  b\n\n", vec![event("", "a\n\n b")]),
-            (b"id: 1\nretry: 2\nnothing\ndata\n\n", vec![event("", "")]),
+            (
+                b"id: 1\nretry: 2\nnothing\ndata\n\ndata: a\n\n",
+                vec![numbered("1", event("", "")), event("", "a")],
+            ),
             // The name of an event without data is forgotten.
             (b"event: x\n\ndata: a\n\n", vec![event("", "a")]),
             (

@@ -6,7 +6,6 @@
 
 mod api;
 mod asking;
-mod frames;
 mod history;
 mod stream;
 mod telling;

@@ -1,17 +1,21 @@
 //! The events of one chat, which go on where they were when the connection breaks, if the server holds the chat for that long.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use relay_harness::llm::sse::{SseDecoder, SseEvent};
 use relay_outbound::Streaming;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::api::Api;
-use super::frames::Frames;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// How long nothing may come: the server sends a heartbeat every 15 s.
 const SILENCE: Duration = Duration::from_secs(45);
+
+/// Most bytes of one event, which is one line. The server's are far smaller.
+const EVENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Before it is tried again to come back: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -20,7 +24,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 pub(super) struct Events<'a> {
     api: &'a Api,
     streaming: Streaming,
-    frames: Frames,
+    decoder: SseDecoder,
+    /// What was read and not told yet.
+    read: VecDeque<SseEvent>,
     hold: Option<Duration>,
     session_id: String,
     seen: u64,
@@ -33,7 +39,8 @@ impl<'a> Events<'a> {
         Ok(Self {
             streaming: api.begin(body).await?,
             api,
-            frames: Frames::default(),
+            decoder: decoder(),
+            read: VecDeque::new(),
             hold,
             session_id: String::new(),
             seen: 0,
@@ -49,14 +56,21 @@ impl<'a> Events<'a> {
     /// The next event; nothing after the last. What was read stays when nobody waits for this any more.
     pub(super) async fn next(&mut self) -> Outcome<Option<Value>> {
         loop {
-            if let Some(event) = self.frames.next()? {
-                self.seen = event.id.unwrap_or(self.seen);
-                self.notice(&event.data);
-                return Ok(Some(event.data));
+            if let Some(event) = self.read.pop_front() {
+                let data = serde_json::from_str(&event.data)
+                    .map_err(|_| unreadable("an event is no JSON"))?;
+                // Those that are shown again have no number.
+                let number = event.id.and_then(|id| id.parse().ok());
+                self.seen = number.unwrap_or(self.seen);
+                self.notice(&data);
+                return Ok(Some(data));
             }
             let why = match timeout(SILENCE, self.streaming.chunk()).await {
                 Ok(Ok(Some(bytes))) => {
-                    self.frames.push(&bytes)?;
+                    let mut events = Vec::new();
+                    let read = self.decoder.push(&bytes, &mut events);
+                    read.map_err(|error| unreadable(&error.message))?;
+                    self.read.extend(events);
                     continue;
                 }
                 _ if self.is_over => return Ok(None),
@@ -97,7 +111,7 @@ impl<'a> Events<'a> {
                 Ok(streaming) => {
                     self.streaming = streaming;
                     // Half of an event comes again, whole.
-                    self.frames = Frames::default();
+                    self.decoder = decoder();
                     return Ok(());
                 }
                 Err(failure) if failure.exit() == Exit::NotFound => {
@@ -113,4 +127,13 @@ impl<'a> Events<'a> {
             wait = (wait * 2).min(RETRY.1);
         }
     }
+}
+
+fn decoder() -> SseDecoder {
+    SseDecoder::with_bounds(EVENT_BYTES, EVENT_BYTES)
+}
+
+fn unreadable(why: &str) -> Failure {
+    let message = format!("what the server sends can't be read: {why}");
+    Failure::new(Exit::Failed, "incompatible", message)
 }
