@@ -31,6 +31,7 @@ pub mod session;
 pub mod session_event;
 pub mod session_input;
 pub mod socket;
+pub mod sse;
 pub mod status;
 pub mod suggest;
 pub mod time;

@@ -10,7 +10,7 @@ use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::selector::SelectorError;
 use relay_protocol::wire::DecodeError;
 
-use crate::http::NOT_FROM_RELAY;
+use crate::refusal::NOT_FROM_RELAY;
 use crate::tls;
 
 /// The result of most calls.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use relay_protocol::ids::SessionId;
@@ -21,9 +22,12 @@ use crate::backoff::Backoff;
 use crate::dial::{Dial, Stream};
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::refusal::{self, ReadRefusal};
 
 /// Names the session that a call is made through.
 const RELAY_SESSION: &str = "relay-session";
+/// Says which event of a stream was seen last.
+const LAST_EVENT_ID: &str = "last-event-id";
 /// Most connections that are kept while nobody needs them.
 const IDLE_CONNECTIONS: usize = 4;
 
@@ -46,7 +50,32 @@ pub(crate) struct Call {
     body: Bytes,
     media_type: HeaderValue,
     through: Option<SessionId>,
+    seen: Option<u64>,
+    refusal: ReadRefusal,
     may_be_repeated: bool,
+}
+
+/// An answer that comes piece by piece, for as long as this is kept.
+pub(crate) struct Streaming {
+    body: Incoming,
+    _sender: Sender,
+}
+
+impl Streaming {
+    /// The next piece; nothing after the last.
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Error::Broken(error.to_string())),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What came back.
@@ -74,6 +103,8 @@ impl Call {
             body,
             media_type: HeaderValue::from_static("application/json"),
             through: None,
+            seen: None,
+            refusal: refusal::problem,
         }
     }
 
@@ -115,6 +146,18 @@ impl Call {
     /// Says whether doing it twice is the same as once.
     pub(crate) const fn repeatable_if(mut self, same: bool) -> Self {
         self.may_be_repeated = same;
+        self
+    }
+
+    /// Refusals come in the form of the routes about chats.
+    pub(crate) const fn about_chats(mut self) -> Self {
+        self.refusal = refusal::chat_problem;
+        self
+    }
+
+    /// Asks for a stream only from after this event on.
+    pub(crate) const fn after(mut self, seen: u64) -> Self {
+        self.seen = Some(seen);
         self
     }
 
@@ -222,7 +265,30 @@ impl Http {
         if status.is_success() {
             return Ok(answer);
         }
-        Err(Failure::Refused(problem(status, &answer.body)))
+        Err(Failure::Refused((call.refusal)(status, &answer.body)))
+    }
+
+    /// Asks once for an answer that comes piece by piece.
+    pub(crate) async fn stream(&self, call: &Call) -> Result<Streaming> {
+        let mut sender = self.sender().await?;
+        let patience = self.options.timeout;
+        let sending = sender.send_request(self.request(call));
+        let response = timeout(patience, sending)
+            .await
+            .map_err(|_| Error::TimedOut(patience))?;
+        let response = response.map_err(|error| lost(&error).into_error())?;
+        if response.status().is_success() {
+            return Ok(Streaming {
+                body: response.into_body(),
+                _sender: sender,
+            });
+        }
+        let refused = timeout(patience, read(response)).await;
+        let (status, answer) = refused
+            .map_err(|_| Error::TimedOut(patience))?
+            .map_err(Failure::into_error)?;
+        self.keep(sender);
+        Err(Error::Problem((call.refusal)(status, &answer.body)))
     }
 
     fn request(&self, call: &Call) -> Request<Full<Bytes>> {
@@ -239,6 +305,9 @@ impl Http {
         let session = call.through.map(|session| session.to_string());
         if let Some(Ok(session)) = session.as_deref().map(HeaderValue::from_str) {
             headers.insert(RELAY_SESSION, session);
+        }
+        if let Some(seen) = call.seen {
+            headers.insert(LAST_EVENT_ID, seen.into());
         }
         request
     }
@@ -278,9 +347,7 @@ impl Http {
     }
 }
 
-async fn read(
-    response: Response<hyper::body::Incoming>,
-) -> std::result::Result<(StatusCode, Answer), Failure> {
+async fn read(response: Response<Incoming>) -> std::result::Result<(StatusCode, Answer), Failure> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map_err(|error| lost(&error))?;
     let answer = Answer {
@@ -298,26 +365,6 @@ fn lost(error: &hyper::Error) -> Failure {
     } else {
         Failure::Unknown(lost)
     }
-}
-
-/// The type of a problem that nobody but the status tells of.
-pub(crate) const NOT_FROM_RELAY: &str = "about:blank";
-
-/// The problem in an answer, or one that says that there is none.
-pub(crate) fn problem(status: StatusCode, body: &[u8]) -> Box<Problem> {
-    wire::decode_lenient(body).unwrap_or_else(|_| {
-        let detail = format!("the answer {status} does not come from Relay");
-        let code = match status {
-            StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
-            status if status.is_server_error() => ErrorCode::Overloaded,
-            _ => ErrorCode::InvalidRequest,
-        };
-        Box::new(Problem {
-            problem_type: NOT_FROM_RELAY.to_owned(),
-            status: status.as_u16(),
-            ..Problem::new(code, detail)
-        })
-    })
 }
 
 impl Failure {

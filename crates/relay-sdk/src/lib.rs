@@ -37,6 +37,7 @@
 
 mod action;
 mod backoff;
+mod chat;
 mod client;
 mod dial;
 mod error;
@@ -45,12 +46,14 @@ mod key;
 mod listening;
 mod options;
 mod permission;
+mod refusal;
 mod session;
 mod socket;
 mod tls;
 mod webhook;
 
 pub use action::{Action, ActionCall, ActionError, Handling};
+pub use chat::{Chat, ChatAnswer, ChatDecided, ChatEvent, Chats, Models, NewChat};
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
     FlushInput, GrantQuery, PermissionQuery, Permissions, Registering, Relay, Sending, Subscribing,

@@ -1,7 +1,6 @@
 //! How many rounds the randomised tests run, and how one of them is repeated.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::Write as _;
 
 /// Scales a number of rounds with the depth that `scripts/test` was asked for.
 pub(crate) fn rounds(default: u64) -> u64 {
@@ -11,19 +10,6 @@ pub(crate) fn rounds(default: u64) -> u64 {
 /// Whether everything is to be tested that can be.
 pub(crate) fn is_full() -> bool {
     std::env::var("RELAY_TEST_DEPTH").is_ok_and(|depth| depth == "full")
-}
-
-/// Whether a slow test is to run; where it is not, the summary of `scripts/test` says so.
-pub(crate) fn is_full_for(test: &str) -> bool {
-    if is_full() {
-        return true;
-    }
-    eprintln!("SKIPPED {test}: only at full depth");
-    if let Some(notes) = std::env::var_os("RELAY_SKIPPED") {
-        let mut notes = std::fs::File::options().append(true).open(notes).unwrap();
-        writeln!(notes, "{test}: only at full depth").unwrap();
-    }
-    false
 }
 
 /// Returns the seed of this run, a new one unless `RELAY_SEED` gives it, and prints it: the output

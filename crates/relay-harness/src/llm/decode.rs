@@ -3,9 +3,9 @@
 use super::adapters::Decoder;
 use super::conversation::Api;
 use super::error::ProviderError;
-use super::limits::AnswerLimits;
+use super::limits::{AnswerLimits, EVENT_BYTES, LINE_BYTES};
 use super::provider::ProviderEvent;
-use super::sse::SseDecoder;
+use relay_protocol::sse::SseDecoder;
 
 /// Reads one answer of a provider.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Decoding {
     #[must_use]
     pub fn new(api: Api, limits: AnswerLimits) -> Self {
         Self {
-            stream: SseDecoder::default(),
+            stream: SseDecoder::with_bounds(LINE_BYTES, EVENT_BYTES),
             decoder: api.decoder(),
             bytes: 0,
             most: limits.bytes,

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use relay_protocol::redact::Redactor;
+use relay_protocol::sse::SseError;
 
 use super::limits::ERROR_TEXT_BYTES;
 
@@ -100,6 +101,15 @@ fn shown(text: &str) -> String {
     let words = clean.split(|char: char| char.is_whitespace() || char.is_control());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join(" ")
+}
+
+impl From<SseError> for ProviderError {
+    fn from(error: SseError) -> Self {
+        match error {
+            SseError::Line(_) | SseError::Event(_) => Self::limit(error.to_string()),
+            SseError::NoText => Self::broken(error.to_string()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A language model in a loop with tools.
 //!
 //! A [`Provider`](provider::Provider) answers a conversation with a stream of events; [`ask`](ask::ask) tries it again and holds
-//! it to the rules. Adapters (`adapters/`, `sse.rs`, `decode.rs`) are pure and have thin input and output around them (`http.rs`); `scripted.rs`
+//! it to the rules. Adapters (`adapters/`, `decode.rs`) are pure and have thin input and output around them (`http.rs`); `scripted.rs`
 //! needs neither network nor key. [`run`](run::run) asks a model, makes the calls that it wants ([`tools`]) after asking whoever decides
 //! ([`permits`]), and tells what happens in the words of the chat contract; [`session`] puts such a model on the relay, with a
 //! mailbox. docs/llm.md says why it is so.
@@ -23,7 +23,6 @@ pub mod retry;
 pub mod run;
 pub mod scripted;
 pub mod session;
-pub mod sse;
 pub mod tools;
 
 pub use adapters::BodyOptions;

@@ -65,7 +65,7 @@ struct PageQuery<'a> {
 }
 
 /// A part of a path.
-fn part(text: &str) -> impl std::fmt::Display {
+pub(crate) fn part(text: &str) -> impl std::fmt::Display {
     utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// The same, for what may outlive the client.
-    fn shared_http(&self) -> Arc<Http> {
+    pub(crate) fn shared_http(&self) -> Arc<Http> {
         self.inner.http.clone()
     }
 

@@ -23,7 +23,8 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::dial::Stream;
 use crate::error::{Error, Result};
-use crate::http::{Http, problem};
+use crate::http::Http;
+use crate::refusal::problem;
 
 /// Most bytes of a frame that is read: a message with everything it may carry, and room for more to come.
 const FRAME_BYTES: usize = 16 * 1024 * 1024;

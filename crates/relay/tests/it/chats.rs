@@ -3,6 +3,7 @@
 
 mod library;
 mod room;
+mod sdk;
 
 use serde_json::{Value, json};
 use tokio::process::Command;

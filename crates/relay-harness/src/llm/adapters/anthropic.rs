@@ -15,7 +15,7 @@ use super::json::{object, reported, some_text, tokens};
 use crate::llm::conversation::{Api, Kept};
 use crate::llm::error::ProviderError;
 use crate::llm::provider::{ProviderEvent, StopReason, Usage};
-use crate::llm::sse::SseEvent;
+use relay_protocol::sse::SseEvent;
 
 /// Reads one answer.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::conversation::Api;
 use super::error::ProviderError;
 use super::provider::{ModelRequest, ProviderEvent};
-use super::sse::SseEvent;
+use relay_protocol::sse::SseEvent;
 
 /// The version of Anthropic's API that is spoken.
 const ANTHROPIC_VERSION: &str = "2023-06-01";

@@ -3,7 +3,8 @@
 //! Only a key that was pressed alone and after the question was shown decides, as in `relay permission watch`. While nothing is
 //! asked the terminal edits lines as it always does.
 
-use serde_json::{Value, json};
+use relay_sdk::ChatAnswer;
+use serde_json::Value;
 
 use crate::output::{Style, one_line};
 use crate::platform::{Key, Keyboard};
@@ -16,7 +17,7 @@ pub(super) struct Question {
     pub(super) tool: String,
     pub(super) params: Value,
     title: Option<String>,
-    args_hash: Value,
+    args_hash: Option<String>,
     /// What `always` would grant: the rule, and what it covers.
     pub(super) rule: Option<(String, String)>,
 }
@@ -31,7 +32,7 @@ impl Question {
             tool: text(&event["tool"]).unwrap_or_default(),
             params: event["params"].clone(),
             title: text(&event["title"]),
-            args_hash: event["argsHash"].clone(),
+            args_hash: text(&event["argsHash"]),
             rule: text(&offer["rule"]).zip(text(&offer["covers"])),
         }
     }
@@ -64,19 +65,21 @@ impl Question {
         lines.join("\n")
     }
 
-    /// The body of a decision. It is about exactly what was shown.
-    pub(super) fn answer(&self, session_id: &str, answer: &Answer) -> Value {
-        let mut response = match answer {
-            Answer::Allow => json!({ "approved": true }),
-            Answer::Always => json!({ "approved": true, "always": true }),
-            Answer::Deny(None) => json!({ "approved": false }),
-            Answer::Deny(Some(reason)) => json!({ "approved": false, "reason": reason }),
-            Answer::Stop => json!({ "approved": false, "stop": true }),
+    /// The decision on the wire. It is about exactly what was shown.
+    pub(super) fn answer(&self, answer: &Answer) -> ChatAnswer {
+        let decided = match answer {
+            Answer::Allow => ChatAnswer::approve(),
+            Answer::Always => ChatAnswer::approve_always(),
+            Answer::Deny(reason) => ChatAnswer::deny(reason.as_deref()),
+            Answer::Stop => ChatAnswer {
+                stop: true,
+                ..ChatAnswer::deny(None)
+            },
         };
-        if self.args_hash.is_string() {
-            response["argsHash"] = self.args_hash.clone();
+        ChatAnswer {
+            args_hash: self.args_hash.clone(),
+            ..decided
         }
-        json!({ "sessionId": session_id, "response": response })
     }
 }
 
@@ -219,6 +222,8 @@ pub(super) enum Pressed {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -242,13 +247,12 @@ mod tests {
     fn decisions_are_about_what_was_shown() {
         let question = Question::of(&json!({ "id": "p", "argsHash": "h" }));
         let reason = Answer::Deny(Some("no".to_owned()));
-        assert_eq!(
-            question.answer("s", &reason),
-            json!({ "sessionId": "s", "response": { "approved": false, "reason": "no", "argsHash": "h" } })
-        );
-        let stop = question.answer("s", &Answer::Stop);
-        assert_eq!(stop["response"]["stop"], true);
-        let always = question.answer("s", &Answer::Always);
-        assert_eq!(always["response"]["always"], true);
+        let denied = ChatAnswer {
+            args_hash: Some("h".to_owned()),
+            ..ChatAnswer::deny(Some("no"))
+        };
+        assert_eq!(question.answer(&reason), denied);
+        assert!(question.answer(&Answer::Stop).stop);
+        assert!(question.answer(&Answer::Always).always);
     }
 }

@@ -2,12 +2,10 @@
 //!
 //! It is a client of `/chat` like any other (docs/chat.md): the server remembers nothing, so the conversation is kept here
 //! (`history.rs`) and sent again with each prompt. One prompt is a turn (`turn.rs`): its events are told (`telling.rs`), and what
-//! the model wants to do is asked by key (`asking.rs`). The calls are in `api.rs`, and a stream that comes back in `stream.rs`.
+//! the model wants to do is asked by key (`asking.rs`). The calls are the client library's.
 
-mod api;
 mod asking;
 mod history;
-mod stream;
 mod telling;
 mod turn;
 
@@ -15,12 +13,12 @@ use std::io::{IsTerminal as _, Read as _};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use relay_protocol::permission::{PermissionRule, Permissions};
+use relay_sdk::{Chats, NewChat};
 
-use self::api::Api;
 use self::asking::Asker;
 use self::history::History;
-use self::turn::{Ending, Turn};
+use self::turn::{Ending, Turn, no_default_model};
 use crate::contact::Contact;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::moment::parse_duration;
@@ -63,9 +61,9 @@ pub(crate) struct ChatArguments {
 }
 
 pub(crate) async fn run(arguments: &ChatArguments, contact: &Contact, output: &Output) -> Outcome {
-    let api = Api::new(contact)?;
+    let chats = contact.relay.chats();
     if arguments.models {
-        return models(&api, output).await;
+        return models(&chats, output).await;
     }
     let stop = StopSignal::listen()?;
     let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -75,7 +73,7 @@ pub(crate) async fn run(arguments: &ChatArguments, contact: &Contact, output: &O
     };
     let mut chat = Chat {
         arguments,
-        api,
+        chats,
         output,
         stop,
         history: History::default(),
@@ -87,14 +85,12 @@ pub(crate) async fn run(arguments: &ChatArguments, contact: &Contact, output: &O
     }
 }
 
-async fn models(api: &Api, output: &Output) -> Outcome {
-    let found = api.models().await?;
-    let default = found["defaultModel"].as_str();
+async fn models(chats: &Chats, output: &Output) -> Outcome {
+    let found = chats.models().await?;
     output.show(&found, |style| {
         let mut table = Table::new(&["model", ""]);
-        let names = found["models"].as_array().into_iter().flatten();
-        for name in names.filter_map(Value::as_str) {
-            let is_default = default == Some(name);
+        for name in &found.models {
+            let is_default = found.default_model.as_ref() == Some(name);
             let note = if is_default { "default" } else { "" };
             table.row([one_line(name), note.to_owned()]);
         }
@@ -105,7 +101,7 @@ async fn models(api: &Api, output: &Output) -> Outcome {
 /// A conversation.
 struct Chat<'a> {
     arguments: &'a ChatArguments,
-    api: Api,
+    chats: Chats,
     output: &'a Output,
     stop: StopSignal,
     history: History,
@@ -176,9 +172,9 @@ impl Chat<'_> {
         if let Some(named) = agent.as_ref().or(model.as_ref()) {
             return Ok(one_line(named));
         }
-        let found = self.api.models().await?;
-        let default = found["defaultModel"].as_str();
-        default.map(one_line).ok_or_else(api::no_default_model)
+        let found = self.chats.models().await?;
+        let default = found.default_model.as_deref();
+        default.map(one_line).ok_or_else(no_default_model)
     }
 
     /// What is typed; nothing at the end.
@@ -202,7 +198,8 @@ impl Chat<'_> {
 
     async fn turn(&mut self, prompt: &str, asker: Option<&mut Asker>) -> Outcome<Ending> {
         self.history.say(prompt);
-        let turn = Turn::begin(&self.api, self.body(), self.arguments.hold, self.output);
+        let new = self.new_chat();
+        let turn = Turn::begin(&self.chats, &new, self.output);
         let mut turn = tokio::select! {
             turn = turn => turn?,
             _ = self.stop.next() => return Ok(Ending::Cancelled),
@@ -212,22 +209,19 @@ impl Chat<'_> {
         ending
     }
 
-    /// The body that begins a turn.
-    fn body(&self) -> Value {
-        let mut body = json!({
-            "messages": self.history.messages(),
-            "permissions": { "allowlist": self.allowed },
-        });
-        if let Some(model) = &self.arguments.model {
-            body["model"] = json!(model);
+    /// The chat that a turn is.
+    fn new_chat(&self) -> NewChat {
+        let allowed = self.allowed.iter().cloned().map(PermissionRule::Short);
+        NewChat {
+            model: self.arguments.model.clone(),
+            agent: self.arguments.agent.clone(),
+            messages: self.history.messages().to_vec(),
+            permissions: Some(Permissions {
+                allowlist: Some(allowed.collect()),
+                ..Permissions::default()
+            }),
+            hold: self.arguments.hold,
         }
-        if let Some(agent) = &self.arguments.agent {
-            body["agent"] = json!(agent);
-        }
-        if let Some(hold) = self.arguments.hold {
-            body["onDisconnect"] = json!({ "hold": hold.as_secs().max(1) });
-        }
-        body
     }
 }
 

@@ -1,19 +1,21 @@
 //! One turn: from a prompt until the model has said all, or something ended it.
 
 use std::collections::{HashSet, VecDeque};
-use std::time::Duration;
 
+use relay_sdk::{ChatDecided, ChatEvent, Chats, NewChat};
 use serde_json::Value;
 
-use super::api::{Api, Decided};
 use super::asking::{Answer, Asker, Pressed, Question};
 use super::history::History;
-use super::stream::Events;
 use super::telling;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::hints;
 use crate::output::{Flow, Output, one_line};
 use crate::platform::{StopSignal, Wish};
 use crate::words::Told;
+
+/// What the server says to a chat without a model where it has no default.
+const NO_MODEL: &str = "model and messages are required";
 
 /// Why a call is denied that nobody can be asked about.
 const NOBODY: &str = "nobody could be asked: there is no terminal";
@@ -33,9 +35,8 @@ pub(super) enum Ending {
 
 /// A turn that goes on.
 pub(super) struct Turn<'a> {
-    api: &'a Api,
     output: &'a Output,
-    events: Events<'a>,
+    chat: relay_sdk::Chat,
     /// Whether the chat goes on while the connection is broken.
     is_held: bool,
     flow: Flow,
@@ -54,23 +55,17 @@ pub(super) struct Turn<'a> {
 
 /// What happens next.
 enum Next {
-    Event(Option<Value>),
+    Event(Option<ChatEvent>),
     Pressed(Pressed),
     Stop(Wish),
 }
 
 impl<'a> Turn<'a> {
-    pub(super) async fn begin(
-        api: &'a Api,
-        body: Value,
-        hold: Option<Duration>,
-        output: &'a Output,
-    ) -> Outcome<Self> {
+    pub(super) async fn begin(chats: &Chats, new: &NewChat, output: &'a Output) -> Outcome<Self> {
         Ok(Self {
-            api,
             output,
-            events: Events::begin(api, &body, hold).await?,
-            is_held: hold.is_some(),
+            chat: chats.begin(new).await.map_err(refused)?,
+            is_held: new.hold.is_some(),
             flow: Flow::default(),
             shown: None,
             waiting: VecDeque::new(),
@@ -97,9 +92,8 @@ impl<'a> Turn<'a> {
         history.settle();
         if let Err(failure) = &done
             && failure.exit() != Exit::ServerAway
-            && !self.events.session_id().is_empty()
         {
-            let _ = self.api.cancel(self.events.session_id()).await;
+            let _ = self.chat.cancel().await;
         }
         done?;
         self.flow.end(self.output)?;
@@ -119,15 +113,15 @@ impl<'a> Turn<'a> {
         loop {
             self.show_next(asker)?;
             let next = tokio::select! {
-                event = self.events.next() => Next::Event(event?),
+                event = self.chat.next() => Next::Event(event?),
                 pressed = pressed(asker), if self.shown.is_some() => Next::Pressed(pressed),
                 wish = stop.next() => Next::Stop(wish),
             };
             match next {
                 Next::Event(None) => return Ok(()),
                 Next::Event(Some(event)) => {
-                    history.take(&event);
-                    self.hear(&event, asker).await?;
+                    history.take(&event.data);
+                    self.hear(&event.data, asker).await?;
                 }
                 Next::Pressed(Pressed::Writes(text)) => self.output.write(text)?,
                 Next::Pressed(Pressed::Decided(answer)) => {
@@ -209,33 +203,36 @@ impl<'a> Turn<'a> {
     }
 
     async fn decide(&mut self, question: Question, answer: &Answer) -> Outcome {
-        let body = question.answer(self.events.session_id(), answer);
         self.own.insert(question.id.clone());
-        let decided = match self.api.resolve(&question.id, body).await {
+        let body = question.answer(answer);
+        let decided = self.chat.resolve(&question.id, &body).await;
+        let decided = match decided.map_err(Failure::from) {
             // The chat is held: once the stream is back the question is asked again.
             Err(failure) if failure.exit() == Exit::ServerAway && self.is_held => {
                 self.asked.remove(&question.id);
-                Decided::TooLate
+                Ok(ChatDecided::TooLate)
             }
-            decided => decided?,
+            Err(failure) if failure.exit() == Exit::ServerAway => return Err(failure),
+            decided => decided,
         };
         match decided {
             // It is told already.
-            Decided::Taken if *answer == nobody() => Ok(()),
-            Decided::Taken => {
+            Ok(ChatDecided::Taken) if *answer == nobody() => Ok(()),
+            Ok(ChatDecided::Taken) => {
                 if let (Answer::Always, Some((rule, _))) = (answer, question.rule) {
                     self.granted.push(rule);
                 }
                 self.line(&answer.told(self.output.style()))
             }
             // The stream tells who was faster.
-            Decided::TooLate => {
+            Ok(ChatDecided::TooLate) => {
                 self.own.remove(&question.id);
                 Ok(())
             }
-            Decided::Refused(why) => {
+            // It can't be; the question waits on.
+            Err(failure) => {
                 self.own.remove(&question.id);
-                self.line(&self.output.style().bad(&one_line(&why)))?;
+                self.line(&self.output.style().bad(&one_line(failure.message())))?;
                 self.waiting.push_front(question);
                 Ok(())
             }
@@ -262,7 +259,7 @@ impl<'a> Turn<'a> {
 
     /// The first Ctrl-C cancels the turn, and its end is waited for; the second does not wait.
     async fn stop(&mut self, wish: Wish, asker: &mut Option<&mut Asker>) -> Outcome {
-        if self.is_cancelled || wish == Wish::End || self.events.session_id().is_empty() {
+        if self.is_cancelled || wish == Wish::End {
             return Err(Failure::interrupted("stopped; the chat was cancelled"));
         }
         self.is_cancelled = true;
@@ -271,7 +268,7 @@ impl<'a> Turn<'a> {
         dismiss(asker);
         self.flow.end(self.output)?;
         self.output.note("cancelling; Ctrl-C again ends");
-        self.api.cancel(self.events.session_id()).await
+        Ok(self.chat.cancel().await?)
     }
 
     /// A line for people.
@@ -281,6 +278,23 @@ impl<'a> Turn<'a> {
             false => self.flow.write(self.output, &Told::Line(text.to_owned())),
         }
     }
+}
+
+/// Why a chat did not begin.
+fn refused(error: relay_sdk::Error) -> Failure {
+    let problem = error.problem();
+    match problem.is_some_and(|problem| problem.detail == NO_MODEL) {
+        true => no_default_model(),
+        false => error.into(),
+    }
+}
+
+/// Nobody has said with which model to talk.
+pub(super) fn no_default_model() -> Failure {
+    let models = hints::command("chat --models");
+    Failure::usage("this server has no default model").next(format!(
+        "say one with --model; `{models}` shows them, and chat.default_model sets one"
+    ))
 }
 
 /// The answer where nobody can be asked.

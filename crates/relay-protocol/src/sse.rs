@@ -6,10 +6,21 @@
 //! that is no UTF-8 is an error (a tool call must not be made of replacement characters), and the end of the stream ends the
 //! last event: its JSON shows whether it was whole.
 
-use super::error::ProviderError;
-use super::limits::{EVENT_BYTES, LINE_BYTES};
-
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Why events can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SseError {
+    /// A line is too long.
+    #[error("the stream has a line of more than {0} bytes")]
+    Line(usize),
+    /// An event is too long.
+    #[error("the stream has an event of more than {0} bytes")]
+    Event(usize),
+    /// Something is no text.
+    #[error("the stream has bytes that are no UTF-8")]
+    NoText,
+}
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,12 +48,6 @@ pub struct SseDecoder {
     event_bytes: usize,
 }
 
-impl Default for SseDecoder {
-    fn default() -> Self {
-        Self::with_bounds(LINE_BYTES, EVENT_BYTES)
-    }
-}
-
 impl SseDecoder {
     /// Reads events whose lines, and which as a whole, have at most so many bytes.
     #[must_use]
@@ -60,7 +65,7 @@ impl SseDecoder {
     }
 
     /// Takes the next bytes and adds the events that they complete.
-    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<SseEvent>) -> Result<(), ProviderError> {
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<SseEvent>) -> Result<(), SseError> {
         let mut rest = bytes;
         if self.after_cr && !rest.is_empty() {
             self.after_cr = false;
@@ -83,7 +88,7 @@ impl SseDecoder {
     }
 
     /// Takes the end of the stream, which ends the last line and the last event.
-    pub fn finish(&mut self, events: &mut Vec<SseEvent>) -> Result<(), ProviderError> {
+    pub fn finish(&mut self, events: &mut Vec<SseEvent>) -> Result<(), SseError> {
         if !self.line.is_empty() {
             self.end_line(events)?;
         }
@@ -91,25 +96,21 @@ impl SseDecoder {
         Ok(())
     }
 
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.line.len() + bytes.len() > self.line_bytes {
-            let most = self.line_bytes;
-            return Err(ProviderError::limit(format!(
-                "the stream has a line of more than {most} bytes"
-            )));
+            return Err(SseError::Line(self.line_bytes));
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, events: &mut Vec<SseEvent>) -> Result<(), ProviderError> {
+    fn end_line(&mut self, events: &mut Vec<SseEvent>) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
         let mut line = line.as_slice();
         if std::mem::take(&mut self.at_start) {
             line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         }
-        let line = std::str::from_utf8(line)
-            .map_err(|_| ProviderError::broken("the stream has bytes that are no UTF-8"))?;
+        let line = std::str::from_utf8(line).map_err(|_| SseError::NoText)?;
         if line.is_empty() {
             self.end_event(events);
             return Ok(());
@@ -119,17 +120,14 @@ impl SseDecoder {
     }
 
     /// A comment has the empty name. When to reconnect is the reader's matter.
-    fn field(&mut self, field: &str, value: &str) -> Result<(), ProviderError> {
+    fn field(&mut self, field: &str, value: &str) -> Result<(), SseError> {
         match field {
             "event" => self.name = value.to_owned(),
             "id" => self.id = Some(value.to_owned()),
             "data" => {
                 let before = self.data.as_ref().map_or(0, |data| data.len() + 1);
                 if before + value.len() > self.event_bytes {
-                    let most = self.event_bytes;
-                    return Err(ProviderError::limit(format!(
-                        "the stream has an event of more than {most} bytes"
-                    )));
+                    return Err(SseError::Event(self.event_bytes));
                 }
                 match &mut self.data {
                     Some(data) => {
@@ -155,11 +153,8 @@ impl SseDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::error::ErrorKind;
 
-    fn read<'b>(
-        pieces: impl IntoIterator<Item = &'b [u8]>,
-    ) -> Result<Vec<SseEvent>, ProviderError> {
+    fn read<'b>(pieces: impl IntoIterator<Item = &'b [u8]>) -> Result<Vec<SseEvent>, SseError> {
         let mut decoder = SseDecoder::with_bounds(64, 100);
         let mut events = Vec::new();
         for piece in pieces {
@@ -241,7 +236,7 @@ mod tests {
             for cut in 0..=bytes.len() {
                 let (one, other) = bytes.split_at(cut);
                 let error = read([one, other]).unwrap_err();
-                assert_eq!(error.kind, ErrorKind::Broken, "{bytes:?}");
+                assert_eq!(error, SseError::NoText, "{bytes:?}");
             }
         }
     }
@@ -254,9 +249,9 @@ mod tests {
         let many = "data: 0123456789\n".repeat(10);
         let exactly = "data: 0123456789\n".repeat(9) + "data: 1\n\n";
         assert_eq!(read([exactly.as_bytes()]).unwrap()[0].data.len(), 100);
-        for text in [&endless, &many] {
+        for (text, expected) in [(endless, SseError::Line(64)), (many, SseError::Event(100))] {
             let error = read(text.as_bytes().chunks(7)).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Limit, "{error}");
+            assert_eq!(error, expected);
         }
     }
 }
