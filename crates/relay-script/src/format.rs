@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::Clock;
 use crate::script::{Action, Choice, Condition, Draft, DraftPiece, Rule, Script, ScriptError};
 use crate::turn::{Failure, Piece, Refusal, Stop, Usage};
 
@@ -58,6 +59,7 @@ struct PieceShape {
     text: Option<String>,
     times: Option<u32>,
     every_ms: Option<u64>,
+    clock: Option<u32>,
     reasoning: Option<String>,
     tool: Option<String>,
     arguments: Option<Value>,
@@ -193,7 +195,10 @@ fn piece(value: Value, place: &str, all: &mut Vec<DraftPiece>) -> Result<(), Scr
         repeat(&words, shape.times.unwrap_or(1), pause, all);
         return Ok(());
     }
-    let plain = if let Some(words) = shape.reasoning {
+    let plain = if let Some(times) = shape.clock {
+        let every = Duration::from_millis(shape.every_ms.unwrap_or(0));
+        Piece::Clock(Clock { times, every })
+    } else if let Some(words) = shape.reasoning {
         Piece::Reasoning(words)
     } else if let Some(ms) = shape.delay_ms {
         Piece::Pause(Duration::from_millis(ms))
@@ -220,6 +225,7 @@ fn piece(value: Value, place: &str, all: &mut Vec<DraftPiece>) -> Result<(), Scr
 fn check(shape: &PieceShape, place: &str) -> Result<(), ScriptError> {
     let kinds = [
         shape.text.is_some(),
+        shape.clock.is_some(),
         shape.reasoning.is_some(),
         shape.tool.is_some(),
         shape.call.is_some(),
@@ -230,20 +236,24 @@ fn check(shape: &PieceShape, place: &str) -> Result<(), ScriptError> {
         shape.hang.is_some(),
     ];
     if kinds.iter().filter(|there| **there).count() != 1 {
-        let problem = "expected exactly one of `text`, `reasoning`, `tool`, `call`, `delayMs`, \
+        let problem = "expected exactly one of `text`, `clock`, `reasoning`, `tool`, `call`, `delayMs`, \
                        `wait`, `error`, `cut`, `hang`";
         return Err(wrong(place, problem));
     }
     if shape.cut == Some(false) || shape.hang == Some(false) {
         return Err(wrong(place, "`cut` and `hang` are only `true`"));
     }
-    if shape.text.is_none() && (shape.times.is_some() || shape.every_ms.is_some()) {
-        return Err(wrong(place, "`times` and `everyMs` belong to `text`"));
+    if shape.text.is_none() && shape.times.is_some() {
+        return Err(wrong(place, "`times` belongs to `text`"));
+    }
+    if shape.text.is_none() && shape.clock.is_none() && shape.every_ms.is_some() {
+        return Err(wrong(place, "`everyMs` belongs to `text` and `clock`"));
     }
     if shape.tool.is_none() && shape.arguments.is_some() {
         return Err(wrong(place, "`arguments` belong to `tool`"));
     }
-    if shape.times.is_some_and(|times| times > MAX_TIMES) {
+    let times = shape.times.max(shape.clock);
+    if times.is_some_and(|times| times > MAX_TIMES) {
         return Err(wrong(place, &format!("`times` is at most {MAX_TIMES}")));
     }
     Ok(())

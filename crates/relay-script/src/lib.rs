@@ -4,6 +4,7 @@
 //! have said: text, reasoning, tool calls, usage, or a failure at a chosen place. None of these knows a provider. [`Server`]
 //! puts them behind the streams of real providers, so that programs of others can be driven without network or key.
 
+mod clock;
 mod format;
 mod gates;
 mod player;
@@ -12,6 +13,7 @@ mod script;
 mod server;
 mod turn;
 
+pub use clock::{Clock, Ticks};
 pub use gates::Gates;
 pub use player::{Player, inline_script};
 pub use request::{Message, Part, Request, Role, Tool};

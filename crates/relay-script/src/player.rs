@@ -7,6 +7,7 @@ use std::str::FromStr as _;
 
 use serde_json::json;
 
+use crate::clock::CHARACTERS;
 use crate::script::{Action, Choice, Condition, Draft, DraftPiece, Script, ScriptError, offered};
 use crate::turn::{Piece, Refusal, Reply, Stop, ToolCall, Turn, Usage};
 use crate::{Message, Part, Request, Role};
@@ -171,6 +172,7 @@ fn estimate(request: &Request, reply: &Reply) -> Usage {
     let said = reply.pieces.iter().map(|piece| match piece {
         Piece::Text(text) | Piece::Reasoning(text) => text.len(),
         Piece::ToolCall(call) => call.name.len() + call.arguments.len(),
+        Piece::Clock(clock) => clock.times as usize * CHARACTERS,
         _ => 0,
     });
     Usage {

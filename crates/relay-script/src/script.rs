@@ -22,6 +22,8 @@
 //! A piece is
 //!
 //! - `"words"` or `{"text": "words", "times"?, "everyMs"?}`: text, as often as wanted, with pauses between;
+//! - `{"clock": times, "everyMs"?}`: the time in nanoseconds as text, so often, to measure how late it comes; nothing where the answer
+//!   is not a stream;
 //! - `{"reasoning": "words"}`;
 //! - `{"tool": name, "arguments": {…} or "raw text", "id"?}`: a tool call, whether or not the tool is offered;
 //! - `{"call": [{"tool", "arguments"}, …], "id"?}`: the first of these that is offered; a name may begin or end with `*`.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::Clock;
+
 /// One answer of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
@@ -34,6 +36,8 @@ pub struct Reply {
 pub enum Piece {
     /// Words, sent as one.
     Text(String),
+    /// The time, as often as wanted; only a stream can tell it.
+    Clock(Clock),
     /// Thoughts, sent as one.
     Reasoning(String),
     /// A tool is called.

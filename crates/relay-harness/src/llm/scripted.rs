@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
-use relay_script::{Gates, Part, Piece, Player, Refusal, Reply, Request, Role, Script, Stop, Turn};
+use relay_script::{
+    Clock, Gates, Part, Piece, Player, Refusal, Reply, Request, Role, Script, Stop, Ticks, Turn,
+};
 use serde_json::Value;
 
 use super::conversation::{Content, Message, Said, instructions, words};
@@ -68,38 +70,55 @@ impl Provider for Scripted {
             Turn::Reply(reply) => steps(reply),
             Turn::Refusal(refusal) => vec![Step::Fail(refused(&refusal))],
         };
-        let gates = self.gates.clone();
-        unfold(
-            (steps.into_iter(), gates),
-            |(mut steps, gates)| async move {
-                loop {
-                    let said = match steps.next()? {
-                        Step::Say(event) => Ok(event),
-                        Step::Fail(error) => {
-                            steps = Vec::new().into_iter();
-                            Err(error)
-                        }
-                        Step::Pause(time) => {
-                            tokio::time::sleep(time).await;
-                            continue;
-                        }
-                        Step::Wait(gate) => {
-                            gates.wait(&gate).await;
-                            continue;
-                        }
-                        Step::Hang => std::future::pending().await,
-                    };
-                    return Some((said, (steps, gates)));
-                }
-            },
-        )
+        let saying = Saying {
+            steps: steps.into_iter(),
+            gates: self.gates.clone(),
+            ticks: None,
+        };
+        unfold(saying, |mut saying| async move {
+            let said = saying.next().await?;
+            Some((said, saying))
+        })
         .boxed()
+    }
+}
+
+/// An answer that is being said.
+struct Saying {
+    steps: std::vec::IntoIter<Step>,
+    gates: Gates,
+    /// A clock that has not told all of its times.
+    ticks: Option<Ticks>,
+}
+
+impl Saying {
+    async fn next(&mut self) -> Option<Result<ProviderEvent, ProviderError>> {
+        loop {
+            if let Some(ticks) = &mut self.ticks {
+                match ticks.next().await {
+                    Some(time) => return Some(Ok(ProviderEvent::Text(time))),
+                    None => self.ticks = None,
+                }
+            }
+            match self.steps.next()? {
+                Step::Say(event) => return Some(Ok(event)),
+                Step::Fail(error) => {
+                    self.steps = Vec::new().into_iter();
+                    return Some(Err(error));
+                }
+                Step::Clock(clock) => self.ticks = Some(clock.start()),
+                Step::Pause(time) => tokio::time::sleep(time).await,
+                Step::Wait(gate) => self.gates.wait(&gate).await,
+                Step::Hang => std::future::pending().await,
+            }
+        }
     }
 }
 
 enum Step {
     Say(ProviderEvent),
     Fail(ProviderError),
+    Clock(Clock),
     Pause(Duration),
     Wait(String),
     Hang,
@@ -123,6 +142,7 @@ fn steps(reply: Reply) -> Vec<Step> {
                 steps.push(Step::Say(ProviderEvent::CallArguments { call, text }));
                 steps.push(Step::Say(ProviderEvent::CallEnd { call }));
             }
+            Piece::Clock(clock) => steps.push(Step::Clock(clock)),
             Piece::Pause(time) => steps.push(Step::Pause(time)),
             Piece::Wait(gate) => steps.push(Step::Wait(gate)),
             Piece::Hang => steps.push(Step::Hang),

@@ -167,6 +167,15 @@ async fn play(
         }
         match piece {
             Piece::Text(text) => encoder.text(text, &mut bytes),
+            Piece::Clock(clock) => {
+                let mut ticks = clock.start();
+                while let Some(time) = ticks.next().await {
+                    encoder.text(&time, &mut bytes);
+                    if !pen.write(&mut bytes).await {
+                        return Ending::Broken;
+                    }
+                }
+            }
             Piece::Reasoning(text) => encoder.reasoning(text, &mut bytes),
             Piece::ToolCall(call) => encoder.call(call, &mut bytes),
             Piece::Fail(failure) => {

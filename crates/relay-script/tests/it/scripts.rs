@@ -292,7 +292,22 @@ fn mistakes_are_told_with_their_place() {
         (
             json!([[{ "tool": "a", "times": 2 }]]),
             "turns[0].reply[0]",
-            "belong to `text`",
+            "belongs to `text`",
+        ),
+        (
+            json!([[{ "clock": 2, "times": 2 }]]),
+            "turns[0].reply[0]",
+            "belongs to `text`",
+        ),
+        (
+            json!([[{ "reasoning": "a", "everyMs": 2 }]]),
+            "turns[0].reply[0]",
+            "belongs to `text` and `clock`",
+        ),
+        (
+            json!([[{ "clock": 1_000_001 }]]),
+            "turns[0].reply[0]",
+            "at most",
         ),
         (
             json!([[{ "text": "a", "arguments": {} }]]),

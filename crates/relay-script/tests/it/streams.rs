@@ -123,6 +123,20 @@ async fn a_chat_stream_ends_with_the_reason_the_usage_and_the_mark() {
 }
 
 #[tokio::test]
+async fn a_clock_tells_times_in_a_stream_and_is_paid_for() {
+    let events = streamed(Api::Chat, r#"[[{ "clock": 3, "everyMs": 1 }, "end"]]"#).await;
+    let said = events.iter().filter_map(|(_, data)| {
+        let text = data["choices"][0]["delta"]["content"].as_str()?;
+        (!text.is_empty()).then_some(text)
+    });
+    let said: Vec<&str> = said.collect();
+    assert_eq!(said.len(), 4);
+    assert!(said[..3].iter().all(|time| time.parse::<u64>().is_ok()));
+    let usage = events.iter().find_map(|(_, data)| data.get("usage"));
+    assert_eq!(usage.unwrap()["completion_tokens"], 15);
+}
+
+#[tokio::test]
 async fn a_responses_stream_adds_fills_and_finishes_each_item() {
     let events = streamed(Api::Responses, EVERYTHING).await;
     let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
