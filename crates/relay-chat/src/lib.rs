@@ -8,6 +8,7 @@
 mod agent;
 mod answer;
 mod chats;
+mod clients;
 mod gateway;
 mod log;
 mod model;

@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 
 use crate::agent::{self, AgentChat, Agents, prompt};
 use crate::chats::Chat;
+use crate::clients::Clients;
 use crate::gateway::{Begun, Decides, Deciding, Drives, ModelList};
 use crate::refusal::Refusal;
 use crate::request::{ChatRequest, With};
@@ -69,7 +70,7 @@ pub struct ModelChats<V> {
 }
 
 struct Shared {
-    connect: Connect,
+    clients: Clients<AgentClient>,
     workshop: Workshop,
     agents: Option<Agents>,
 }
@@ -89,7 +90,7 @@ impl<V: Visitor> ModelChats<V> {
 
     fn with(connect: Connect, workshop: Workshop, agents: Option<Agents>) -> Self {
         let shared = Shared {
-            connect,
+            clients: Clients::new(connect),
             workshop,
             agents,
         };
@@ -123,10 +124,10 @@ impl<V: Visitor> Drives for ModelChats<V> {
                 .map_err(|error| Refusal::shape(&error.place, error.expected))?;
             check_rules(request.permissions.as_ref())?;
             let answers = shared.find(&request, messages)?;
-            let connected = (shared.connect)(visitor.agent_token().to_owned()).await;
-            let agent = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
+            let connected = shared.clients.lease(visitor.agent_token()).await;
+            let place = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
             let run = move |chat: Arc<Chat>| -> BoxFuture<'static, ()> {
-                async move { shared.run(agent, answers, request, &chat).await }.boxed()
+                async move { shared.run(place.clone(), answers, request, &chat).await }.boxed()
             };
             Ok(Begun {
                 decides: Arc::new(By(visitor)),

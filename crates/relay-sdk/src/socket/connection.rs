@@ -29,6 +29,9 @@ use crate::refusal::problem;
 /// Most bytes of a frame that is read: a message with everything it may carry, and room for more to come.
 const FRAME_BYTES: usize = 16 * 1024 * 1024;
 
+/// What is read from the network at a time. A program may have many clients, most of them silent.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+
 type Socket = WebSocketStream<Box<dyn Stream>>;
 
 /// An open connection.
@@ -169,6 +172,7 @@ async fn handshake(http: &Http) -> Result<Socket> {
     let request = request(http)?;
     let stream = http.connect().await?;
     let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(FRAME_BYTES))
         .max_frame_size(Some(FRAME_BYTES));
     match client_async_with_config(request, stream, Some(config)).await {
