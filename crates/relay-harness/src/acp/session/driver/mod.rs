@@ -4,6 +4,7 @@
 //! to it; until then nothing is called delivered. What takes longer than an offer may is accepted first. Whatever waits
 //! for the end of a turn is put into the next one together.
 
+mod entering;
 mod order;
 mod settling;
 
@@ -11,42 +12,28 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relay_protocol::delivery::MessageContext;
-use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::RelayMessage;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
-use relay_sdk::{AttachedSession, ControlError, EventHandler, Fork, failed, failed_for_now};
-use serde_json::json;
+use relay_sdk::{AttachedSession, ControlError, EventHandler, Fork};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 pub(super) use self::order::Order;
 use super::RelaySession;
 use super::broker::Registered;
-use super::parcel::{self, Delivery, Reply, STEER_DOOR};
+use super::parcel::Delivery;
 use super::place::Place;
 use super::reporter::Reporter;
 use super::watch::{Seen, Watch};
-use super::way::{Way, decide_way};
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::content::PromptContent;
 use crate::acp::event::{Event, SessionEvent};
-use crate::acp::host::{HostError, Session, Steered};
-
-/// How long evidence is waited for before a delivery is accepted; an offer counts as failed after 30 s.
-const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
+use crate::acp::host::{HostError, Session};
 
 /// How long pieces of text are put together before they are reported.
 const TEXT_WAIT: Duration = Duration::from_millis(200);
-
-/// Most deliveries that are put into one turn.
-const PER_TURN: usize = 20;
-
-/// Most deliveries that wait for the end of a turn.
-const MAX_HELD: usize = 256;
 
 /// A prompt of the agent's user.
 type UserPrompt = (Vec<PromptContent>, oneshot::Sender<Result<(), HostError>>);
@@ -156,120 +143,6 @@ impl Driver {
         }
     }
 
-    async fn receive(&mut self, message: &RelayMessage, context: &MessageContext, reply: Reply) {
-        let content = match parcel::content(message, context) {
-            Ok(content) => content,
-            Err(reason) => {
-                let _ = reply.send(failed(reason));
-                return;
-            }
-        };
-        self.watch.see(|| Seen::Message {
-            message: Box::new(message.clone()),
-            context: Box::new(context.clone()),
-        });
-        let delivery = Delivery {
-            id: context.id,
-            content,
-            reply: Some(reply),
-        };
-        let steering = self.session.host().handshake().extensions.steering;
-        let in_turn = self.turns > 0 || self.session.is_busy();
-        match decide_way(context.mode, in_turn, steering, self.facts) {
-            Way::Prompt => self.prompt(vec![delivery]).await,
-            Way::Behind => self.prompt_behind(delivery).await,
-            Way::Steer => self.steer(delivery),
-            Way::Interrupt => {
-                self.hold(delivery, true);
-                self.session.cancel();
-            }
-            Way::Hold => self.hold(delivery, false),
-        }
-    }
-
-    /// Prompts with what waits, when no turn runs: the user's words first.
-    async fn next_turn(&mut self) {
-        if self.turns > 0 {
-            return;
-        }
-        if let Some((content, reply)) = self.user.pop_front() {
-            let sent = self.session.prompt(content).await;
-            let sent = sent.map(|turn| self.began(turn.detach(), Vec::new()));
-            let _ = reply.send(sent);
-            return;
-        }
-        let count = self.held.len().min(PER_TURN);
-        if count > 0 {
-            let deliveries = self.held.drain(..count).collect();
-            self.prompt(deliveries).await;
-        }
-    }
-
-    async fn prompt(&mut self, deliveries: Vec<Delivery>) {
-        let content = deliveries
-            .iter()
-            .flat_map(|delivery| delivery.content.clone());
-        let content: Vec<PromptContent> = content.collect();
-        match self.session.prompt(content).await {
-            Ok(turn) => self.began(turn.detach(), deliveries),
-            Err(error) => self.refuse(deliveries, &error),
-        }
-    }
-
-    async fn prompt_behind(&mut self, delivery: Delivery) {
-        match self.session.prompt_behind(delivery.content.clone()).await {
-            Ok(turn) => self.began(turn.detach(), vec![delivery]),
-            // The turn was cancelled meanwhile: it goes into the next one.
-            Err(HostError::Busy) => self.hold(delivery, false),
-            Err(error) => self.refuse(vec![delivery], &error),
-        }
-    }
-
-    fn began(&mut self, turn: u64, deliveries: Vec<Delivery>) {
-        self.turns += 1;
-        let report = self.reporter.status(AgentStatus::Active, None);
-        self.report(report);
-        if !deliveries.is_empty() {
-            let accept_at = Instant::now() + EVIDENCE_WAIT;
-            self.sent.push(Sent {
-                turn,
-                deliveries,
-                accept_at,
-            });
-        }
-    }
-
-    /// In a task of its own: some agents take seconds.
-    fn steer(&self, delivery: Delivery) {
-        let (session, orders) = (self.session.clone(), self.orders.clone());
-        tokio::spawn(async move {
-            let result = session.steer(delivery.content.clone()).await;
-            let delivery = Box::new(delivery);
-            // Without the task of the session nobody waits for it.
-            let _ = orders.send(Order::Steered { delivery, result }).await;
-        });
-    }
-
-    async fn steered(&mut self, delivery: Delivery, result: Result<Steered, HostError>) {
-        match result {
-            Ok(steered @ (Steered::Injected | Steered::StartedTurn)) => {
-                let outcome = match steered {
-                    Steered::StartedTurn => "startedNewTurn",
-                    _ => "injected",
-                };
-                let evidence = json!({"sessionId": self.session.id(), "outcome": outcome});
-                self.delivered(delivery, STEER_DOOR, evidence);
-            }
-            // What did not work now is the next prompt.
-            Ok(Steered::Failed | Steered::NoTurn)
-            | Err(HostError::Refused { .. } | HostError::Malformed { .. }) => {
-                self.hold(delivery, true);
-                self.next_turn().await;
-            }
-            Err(error) => self.refuse(vec![delivery], &error),
-        }
-    }
-
     /// In a task of its own, because the agent is asked.
     fn fork(&self, fork: Fork, reply: oneshot::Sender<Result<(), ControlError>>) {
         let (session, place, orders) = (
@@ -288,30 +161,6 @@ impl Driver {
             };
             let _ = reply.send(forked);
         });
-    }
-
-    /// Keeps a delivery for the next turn.
-    fn hold(&mut self, mut delivery: Delivery, first: bool) {
-        if self.held.len() >= MAX_HELD {
-            let receipt = failed_for_now("too many messages wait for the end of the turn");
-            self.settle(delivery, receipt);
-            return;
-        }
-        delivery.accept();
-        match first {
-            true => self.held.push_front(delivery),
-            false => self.held.push_back(delivery),
-        }
-    }
-
-    fn give_back(&mut self, id: DeliveryId) -> Result<(), ControlError> {
-        let place = self.held.iter().position(|delivery| delivery.id == id);
-        match place.and_then(|place| self.held.remove(place)) {
-            Some(_) => Ok(()),
-            None => Err(ControlError::Failed(
-                "the agent has the message already".to_owned(),
-            )),
-        }
     }
 
     async fn happened(&mut self, event: SessionEvent) {

@@ -1,0 +1,172 @@
+//! How prompts and deliveries get into the agent: at once, into the turn that runs, or when that has ended.
+
+use std::time::Duration;
+
+use relay_protocol::delivery::MessageContext;
+use relay_protocol::ids::DeliveryId;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::status::AgentStatus;
+use relay_sdk::{ControlError, failed, failed_for_now};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Driver, Order, Sent};
+use crate::acp::content::PromptContent;
+use crate::acp::host::{HostError, Steered};
+use crate::acp::session::parcel::{self, Delivery, Reply, STEER_DOOR};
+use crate::acp::session::watch::Seen;
+use crate::acp::session::way::{Way, decide_way};
+
+/// How long evidence is waited for before a delivery is accepted; an offer counts as failed after 30 s.
+const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
+
+/// Most deliveries that are put into one turn.
+const PER_TURN: usize = 20;
+
+/// Most deliveries that wait for the end of a turn.
+const MAX_HELD: usize = 256;
+
+impl Driver {
+    pub(super) async fn receive(
+        &mut self,
+        message: &RelayMessage,
+        context: &MessageContext,
+        reply: Reply,
+    ) {
+        let content = match parcel::content(message, context) {
+            Ok(content) => content,
+            Err(reason) => {
+                let _ = reply.send(failed(reason));
+                return;
+            }
+        };
+        self.watch.see(|| Seen::Message {
+            message: Box::new(message.clone()),
+            context: Box::new(context.clone()),
+        });
+        let delivery = Delivery {
+            id: context.id,
+            content,
+            reply: Some(reply),
+        };
+        let steering = self.session.host().handshake().extensions.steering;
+        let in_turn = self.turns > 0 || self.session.is_busy();
+        match decide_way(context.mode, in_turn, steering, self.facts) {
+            Way::Prompt => self.prompt(vec![delivery]).await,
+            Way::Behind => self.prompt_behind(delivery).await,
+            Way::Steer => self.steer(delivery),
+            Way::Interrupt => {
+                self.hold(delivery, true);
+                self.session.cancel();
+            }
+            Way::Hold => self.hold(delivery, false),
+        }
+    }
+
+    /// Prompts with what waits, when no turn runs: the user's words first.
+    pub(super) async fn next_turn(&mut self) {
+        if self.turns > 0 {
+            return;
+        }
+        if let Some((content, reply)) = self.user.pop_front() {
+            let sent = self.session.prompt(content).await;
+            let sent = sent.map(|turn| self.began(turn.detach(), Vec::new()));
+            let _ = reply.send(sent);
+            return;
+        }
+        let count = self.held.len().min(PER_TURN);
+        if count > 0 {
+            let deliveries = self.held.drain(..count).collect();
+            self.prompt(deliveries).await;
+        }
+    }
+
+    async fn prompt(&mut self, deliveries: Vec<Delivery>) {
+        let content = deliveries
+            .iter()
+            .flat_map(|delivery| delivery.content.clone());
+        let content: Vec<PromptContent> = content.collect();
+        match self.session.prompt(content).await {
+            Ok(turn) => self.began(turn.detach(), deliveries),
+            Err(error) => self.refuse(deliveries, &error),
+        }
+    }
+
+    async fn prompt_behind(&mut self, delivery: Delivery) {
+        match self.session.prompt_behind(delivery.content.clone()).await {
+            Ok(turn) => self.began(turn.detach(), vec![delivery]),
+            // The turn was cancelled meanwhile: it goes into the next one.
+            Err(HostError::Busy) => self.hold(delivery, false),
+            Err(error) => self.refuse(vec![delivery], &error),
+        }
+    }
+
+    fn began(&mut self, turn: u64, deliveries: Vec<Delivery>) {
+        self.turns += 1;
+        let report = self.reporter.status(AgentStatus::Active, None);
+        self.report(report);
+        if !deliveries.is_empty() {
+            let accept_at = Instant::now() + EVIDENCE_WAIT;
+            self.sent.push(Sent {
+                turn,
+                deliveries,
+                accept_at,
+            });
+        }
+    }
+
+    /// In a task of its own: some agents take seconds.
+    fn steer(&self, delivery: Delivery) {
+        let (session, orders) = (self.session.clone(), self.orders.clone());
+        tokio::spawn(async move {
+            let result = session.steer(delivery.content.clone()).await;
+            let delivery = Box::new(delivery);
+            // Without the task of the session nobody waits for it.
+            let _ = orders.send(Order::Steered { delivery, result }).await;
+        });
+    }
+
+    pub(super) async fn steered(&mut self, delivery: Delivery, result: Result<Steered, HostError>) {
+        match result {
+            Ok(steered @ (Steered::Injected | Steered::StartedTurn)) => {
+                let outcome = match steered {
+                    Steered::StartedTurn => "startedNewTurn",
+                    _ => "injected",
+                };
+                let evidence = json!({"sessionId": self.session.id(), "outcome": outcome});
+                self.delivered(delivery, STEER_DOOR, evidence);
+            }
+            // What did not work now is the next prompt.
+            Ok(Steered::Failed | Steered::NoTurn)
+            | Err(HostError::Refused { .. } | HostError::Malformed { .. }) => {
+                self.hold(delivery, true);
+                self.next_turn().await;
+            }
+            Err(error) => self.refuse(vec![delivery], &error),
+        }
+    }
+
+    /// Keeps a delivery for the next turn.
+    fn hold(&mut self, mut delivery: Delivery, first: bool) {
+        if self.held.len() >= MAX_HELD {
+            let receipt = failed_for_now("too many messages wait for the end of the turn");
+            self.settle(delivery, receipt);
+            return;
+        }
+        delivery.accept();
+        match first {
+            true => self.held.push_front(delivery),
+            false => self.held.push_back(delivery),
+        }
+    }
+
+    pub(super) fn give_back(&mut self, id: DeliveryId) -> Result<(), ControlError> {
+        let place = self.held.iter().position(|delivery| delivery.id == id);
+        match place.and_then(|place| self.held.remove(place)) {
+            Some(_) => Ok(()),
+            None => Err(ControlError::Failed(
+                "the agent has the message already".to_owned(),
+            )),
+        }
+    }
+}
