@@ -9,6 +9,7 @@ mod beneath;
 #[cfg(not(unix))]
 mod beneath_elsewhere;
 pub mod child;
+mod guidance;
 pub mod llm;
 
 #[cfg(not(unix))]

@@ -21,24 +21,39 @@ use std::sync::{Arc, OnceLock};
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{MessageContext, MessageReceipt};
-use relay_protocol::ids::DeliveryId;
+use relay_protocol::ids::{DeliveryId, RunId};
 use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::permission::Permissions;
+use relay_protocol::status::AgentStatus;
 use relay_sdk::{
     AgentDeliveryAdapter, AgentSession, AttachedSession, Client, ControlError, EventHandler, Fork,
     SessionError, failed_for_now,
 };
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-pub use self::broker::{Broker, BrokerNews};
+pub use self::broker::{Broker, BrokerNews, CallFate};
 use self::driver::Order;
 use self::place::Place;
 pub use self::watch::{Seen, Watch};
 use super::content::PromptContent;
 use super::host::{HostError, Session};
+use crate::guidance::is_guidance;
 
 /// What is said when there is nobody to give a message to.
 const GONE: &str = "the agent has ended";
+
+/// What a session is like that is there for one conversation: it begins with its first prompt, takes in its turns what comes meanwhile, and
+/// leaves the relay when nothing is left. Its agent may have others at the same time. It is not copied.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    /// The rules of its calls, beside those of the workspace.
+    pub permissions: Option<Permissions>,
+    /// Cancelled, it ends.
+    pub cancel: CancellationToken,
+}
 
 /// How a session is on the relay.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +69,23 @@ pub struct RelayOptions {
     pub memory: Option<PathBuf>,
     /// Who looks on, beside the relay.
     pub watch: Watch,
+    /// The conversation that it is there for; nothing: it stays until it is released.
+    pub conversation: Option<Conversation>,
+}
+
+impl RelayOptions {
+    /// Nobody takes a session for idle that waits for its first prompt.
+    const fn first_status(&self) -> AgentStatus {
+        match self.conversation {
+            Some(_) => AgentStatus::Active,
+            None => AgentStatus::Idle,
+        }
+    }
+
+    fn talk(&self) -> Option<CancellationToken> {
+        let conversation = self.conversation.as_ref();
+        conversation.map(|conversation| conversation.cancel.clone())
+    }
 }
 
 /// Puts an agent's session on the relay, as a body of the agent that the identity names.
@@ -77,6 +109,7 @@ pub struct RelaySession {
     session: Session,
     attached: Arc<AttachedSession>,
     orders: mpsc::Sender<Order>,
+    run: Option<RunId>,
     driving: JoinHandle<()>,
 }
 
@@ -91,6 +124,12 @@ impl RelaySession {
     #[must_use]
     pub fn attached(&self) -> &AttachedSession {
         &self.attached
+    }
+
+    /// The permission run of a conversation, in which its calls are asked about.
+    #[must_use]
+    pub const fn run_id(&self) -> Option<RunId> {
+        self.run
     }
 
     /// Prompts the agent as its user; in a turn it waits for its end. Ends when the prompt was sent, and borrows nothing meanwhile.
@@ -117,7 +156,7 @@ impl RelaySession {
         self.session.cancel();
     }
 
-    /// Waits until the session has left the relay: it was released, or its agent has ended.
+    /// Waits until nothing more happens in it: it was released, its conversation is over, or its agent has ended.
     pub async fn ended(&mut self) {
         // Ends by itself; a panic is an end, too.
         let _ = (&mut self.driving).await;
@@ -137,6 +176,7 @@ struct AcpSession {
     capabilities: AgentSessionCapabilities,
     orders: mpsc::Sender<Order>,
     events: Arc<OnceLock<EventHandler>>,
+    is_conversation: bool,
 }
 
 impl AgentDeliveryAdapter for AcpSession {
@@ -145,6 +185,11 @@ impl AgentDeliveryAdapter for AcpSession {
         mut message: RelayMessage,
         ctx: MessageContext,
     ) -> Result<MessageReceipt, SessionError> {
+        if self.is_conversation && is_guidance(&message) {
+            // Whoever it is meant for has it with the decision.
+            let evidence = json!({"by": "decision"});
+            return Ok(parcel::delivered(ctx.id, parcel::PROMPT_DOOR, evidence));
+        }
         let kinds = &self.capabilities.messaging.attachments;
         if kinds.contains(&AttachmentKind::Image)
             && let Some(receipt) = images::fetch(&self.client, &mut message).await

@@ -4,12 +4,14 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use relay_protocol::agent::AgentIdentity;
-use relay_protocol::status::AgentStatus;
-use relay_sdk::{Client, Fork};
+use relay_protocol::ids::RunId;
+use relay_protocol::permission::CreateRun;
+use relay_sdk::{AttachedSession, Client, Fork};
 use tokio::sync::mpsc;
 
+use super::broker::Through;
 use super::driver::Driver;
-use super::{AcpSession, RelayOptions, RelaySession, Watch};
+use super::{AcpSession, Conversation, RelayOptions, RelaySession, Watch};
 use crate::acp::capabilities::{SAFE_STATES, SessionFacts, session_capabilities};
 use crate::acp::host::Session;
 
@@ -46,19 +48,25 @@ impl Place {
         };
         let (orders, queue) = mpsc::channel(WAITING_ORDERS);
         let events = Arc::new(OnceLock::new());
+        let conversation = self.options.conversation.as_ref();
+        let mut capabilities = session_capabilities(session.host().handshake(), facts);
+        if conversation.is_some() {
+            capabilities.lifecycle.fork = None;
+        }
         let served = AcpSession {
             client: self.client.clone(),
             identity: self.identity.clone(),
-            capabilities: session_capabilities(session.host().handshake(), facts),
+            capabilities,
             orders: orders.clone(),
             events: events.clone(),
+            is_conversation: conversation.is_some(),
         };
         let mut attaching = self
             .client
             .attach(served)
             .harness(format!("acp/{}", session.host().agent_id()))
             .safe_states(SAFE_STATES)
-            .status(AgentStatus::Idle);
+            .status(self.options.first_status());
         if let Some(resume) = resume {
             attaching = attaching.resume(resume);
         }
@@ -66,8 +74,20 @@ impl Place {
             attaching = attaching.memory(memory);
         }
         let attached = Arc::new(attaching.await?);
+        let run = match conversation {
+            Some(conversation) => Some(begin_run(&attached, conversation).await?),
+            None => None,
+        };
         let broker = self.options.broker.as_ref();
-        let asks = broker.map(|broker| broker.register(session.id(), &attached, orders.clone()));
+        let asks = broker.map(|broker| {
+            let through = Through {
+                attached: Arc::downgrade(&attached),
+                orders: orders.clone(),
+                run,
+                guided_by: conversation.map(|_| self.client.clone()),
+            };
+            broker.register(session.id(), through)
+        });
         let driver = Driver::new(
             session.clone(),
             facts,
@@ -82,6 +102,7 @@ impl Place {
             session,
             attached,
             orders,
+            run,
             driving,
         })
     }
@@ -108,4 +129,16 @@ impl Place {
         let put = self.put(copy, Some(fork.resume_token)).await;
         put.map_err(|error| error.to_string())
     }
+}
+
+/// Begins the run that has a conversation's rules. It ends with the session.
+async fn begin_run(
+    attached: &AttachedSession,
+    conversation: &Conversation,
+) -> relay_sdk::Result<RunId> {
+    let run = CreateRun {
+        parent_run_id: None,
+        permissions: conversation.permissions.clone(),
+    };
+    Ok(attached.create_run(&run).await?.run_id)
 }

@@ -56,11 +56,11 @@ struct Call {
 }
 
 impl Reporter {
-    /// Follows the session of this id.
-    pub(super) fn new(session: &str, relay_is_asked: bool) -> Self {
+    /// Follows the session of this id, which is known to have this status.
+    pub(super) fn new(session: &str, relay_is_asked: bool, status: AgentStatus) -> Self {
         Self {
             name: session.to_owned(),
-            status: AgentStatus::Idle,
+            status,
             text: None,
             sequence: 0,
             calls: HashMap::new(),

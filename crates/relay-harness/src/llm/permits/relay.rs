@@ -18,6 +18,7 @@ use relay_protocol::problem::ErrorCode;
 use relay_sdk::{AgentClient, AttachedSession, Decision, Question};
 
 use super::{PermitError, PermitRequest, Permits, Settled, Strength, ToolAsk, ToolEnd, Verdict};
+use crate::guidance;
 
 /// The permission runs of an agent on the relay.
 #[derive(Clone)]
@@ -176,16 +177,9 @@ struct Asked {
 impl Asked {
     /// What whoever refused wants to be done instead, for those who don't get it as a message.
     async fn guidance(&self, outcome: Option<&PermissionOutcome>) -> Option<String> {
-        let message = outcome?.guidance_message_id?;
-        if self.asker.reads_mail {
-            return None;
-        }
-        match self.asker.agent.message(message).await {
-            Ok(view) => Some(view.message.text),
-            Err(error) => {
-                tracing::warn!(message.id = %message, %error, "guidance could not be read");
-                None
-            }
+        match self.asker.reads_mail {
+            true => None,
+            false => guidance::fetch(&self.asker.agent, outcome).await,
         }
     }
 }

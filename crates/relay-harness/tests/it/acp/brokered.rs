@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relay_harness::acp::content::PromptContent;
-use relay_harness::acp::session::{Broker, BrokerNews, RelaySession};
+use relay_harness::acp::session::{Broker, BrokerNews, CallFate, RelaySession};
 use relay_sdk::protocol::ids::PermissionId;
 use relay_sdk::protocol::permission::{PermissionRecord, ResolvePermission};
 use serde_json::{Value, json};
@@ -73,6 +73,32 @@ impl Asking {
             BrokerNews::Asked { request, .. } => *request,
             news => panic!("{news:?}"),
         }
+    }
+
+    /// All that was told since, once everything is.
+    async fn told(&mut self) -> Vec<&'static str> {
+        soon(self.broker.settled()).await;
+        let mut told = Vec::new();
+        while let Ok(news) = self.news.try_recv() {
+            told.push(match news {
+                BrokerNews::Asked { .. } => "asked",
+                BrokerNews::Ended { call, request } => {
+                    assert_eq!(call, "call-1");
+                    assert!(request.outcome.is_some(), "{request:?}");
+                    "ended"
+                }
+                BrokerNews::Answered { call, fate } => {
+                    assert_eq!(call, "call-1");
+                    match fate {
+                        CallFate::Runs => "runs",
+                        CallFate::Denied { .. } => "denied",
+                        CallFate::Cancelled { .. } => "cancelled",
+                        CallFate::Expired | CallFate::Failed { .. } => panic!("{fate:?}"),
+                    }
+                }
+            });
+        }
+        told
     }
 
     async fn resolve(&self, id: PermissionId, answer: ResolvePermission) {
@@ -161,8 +187,7 @@ async fn always_is_a_grant_of_the_relay_unless_the_agents_own_is_chosen() {
     // The agent uses its id again. The grant decides, and nobody is asked.
     bob.prompt().await;
     assert_eq!(bob.outcome().await, selected("yes"));
-    assert!(matches!(bob.news.try_recv(), Ok(BrokerNews::Ended { .. })));
-    assert!(bob.news.try_recv().is_err());
+    assert_eq!(bob.told().await, ["ended", "runs", "runs"]);
 
     let mut bob = Asking::start(json!({"turns": [turn("make all")]})).await;
     bob.prompt().await;
@@ -185,10 +210,7 @@ async fn an_id_that_is_used_again_is_another_call() {
         bob.resolve(request.permission_id, ResolvePermission::approve())
             .await;
         assert_eq!(bob.outcome().await, selected("yes"));
-        assert!(matches!(
-            bob.news.recv().await,
-            Some(BrokerNews::Ended { .. })
-        ));
+        assert_eq!(bob.told().await, ["ended", "runs"]);
     }
 }
 
@@ -203,10 +225,7 @@ async fn a_cancelled_turn_takes_its_request_back() {
     assert_eq!(record["state"], "cancelled", "and not denied: {record}");
     let late = bob.world.relay.permissions().approve(id).await.unwrap_err();
     assert_eq!(late.problem().unwrap().status, 409);
-    assert!(matches!(
-        bob.news.recv().await,
-        Some(BrokerNews::Ended { .. })
-    ));
+    assert_eq!(bob.told().await, ["ended", "cancelled"]);
 }
 
 #[tokio::test]
@@ -269,12 +288,12 @@ async fn rules_decide_without_asking_anybody() {
         ),
         (&json!("approved"), &json!("rule"), &json!("completed"))
     );
-    assert!(bob.news.try_recv().is_err());
+    assert_eq!(bob.told().await, ["runs"]);
 
     let (told, record, mut bob) = with_rules(rules, "rm -rf build").await;
     assert_eq!(told, selected("no"));
     assert_eq!(record["state"], "denied");
-    assert!(bob.news.try_recv().is_err());
+    assert_eq!(bob.told().await, ["denied"]);
 }
 
 #[tokio::test]
@@ -306,6 +325,7 @@ async fn parameters_that_were_changed_are_not_run() {
     assert_eq!(bob.outcome().await, selected("no"));
     let record = bob.record(id).await;
     assert_eq!(record["execution"]["state"], "cancelled");
+    assert_eq!(bob.told().await, ["ended", "denied"]);
 }
 
 #[tokio::test]

@@ -107,6 +107,10 @@ impl OnRelay {
             self.news.recv().await,
             Some(BrokerNews::Ended { .. })
         ));
+        assert!(matches!(
+            self.news.recv().await,
+            Some(BrokerNews::Answered { .. })
+        ));
         let record = self
             .world
             .relay

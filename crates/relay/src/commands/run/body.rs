@@ -136,6 +136,7 @@ impl Plan {
                 broker: Some(broker.clone()),
                 memory: Some(claim.memory.clone()),
                 watch: Watch::by(move |seen| watch.seen(seen)),
+                conversation: None,
             };
             let attached = attach(&claim.agent, identity.clone(), session.clone(), options).await;
             match attached {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use relay_harness::acp::session::{BrokerNews, Seen};
 use relay_protocol::ids::PermissionId;
+use relay_protocol::permission::PermissionState;
 use tokio::sync::mpsc;
 
 use super::step::Step;
@@ -15,8 +16,8 @@ const WAITING: usize = 4_096;
 /// Something that waits to be shown.
 pub(super) enum Item {
     Step(Step),
-    /// A request is over; what was decided has to be looked up.
-    Ended(PermissionId),
+    /// A request is over, whatever came of it.
+    Over(PermissionId),
 }
 
 /// Takes what happens. Nobody who puts something there is held up.
@@ -60,7 +61,14 @@ impl Desk {
             BrokerNews::Asked { request, .. } => Item::Step(Step::Asked {
                 permission: request,
             }),
-            BrokerNews::Ended { id, .. } => Item::Ended(id),
+            BrokerNews::Ended { request, .. } if request.state == PermissionState::Pending => {
+                Item::Over(request.permission_id)
+            }
+            BrokerNews::Ended { request, .. } => Item::Step(Step::Decided {
+                permission: request,
+            }),
+            // What the agent does then shows it.
+            BrokerNews::Answered { .. } => return,
         });
     }
 

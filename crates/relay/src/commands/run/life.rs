@@ -34,7 +34,7 @@ pub(super) struct Life<'a> {
     plan: &'a Plan,
     claim: &'a Claim,
     view: View<'a>,
-    /// Decides as whoever has the credential, and reads what others have decided.
+    /// Decides as whoever has the credential.
     permissions: Permissions,
     may_decide: bool,
     desk: Desk,
@@ -111,7 +111,7 @@ impl<'a> Life<'a> {
                     return Err(failure);
                 }
             };
-            self.show_rest().await?;
+            self.show_rest()?;
             let delay = restarts.decide(Instant::now());
             if !self.died(&died, delay).await? {
                 return match delay {
@@ -161,7 +161,7 @@ impl<'a> Life<'a> {
                 self.seen(id);
             }
             tokio::select! {
-                item = self.items.next() => self.show(item).await?,
+                item = self.items.next() => self.show(item)?,
                 entered = self.view.entered() => match entered? {
                     Entered::Prompt(text) => self.prompt(body, text, &prompts)?,
                     Entered::Answer(record, answer) => self.decide(&record, *answer).await?,
@@ -222,7 +222,7 @@ impl<'a> Life<'a> {
         self.view.show(Step::Warning { text })
     }
 
-    async fn show(&mut self, item: Item) -> Outcome {
+    fn show(&mut self, item: Item) -> Outcome {
         match item {
             // Whoever may not decide is only told.
             Item::Step(Step::Asked { permission }) if self.view.is_screen() && !self.may_decide => {
@@ -243,17 +243,7 @@ impl<'a> Life<'a> {
                 }
                 self.view.show(step)
             }
-            Item::Ended(id) => self.ended(id).await,
-        }
-    }
-
-    async fn ended(&mut self, id: PermissionId) -> Outcome {
-        match self.permissions.get(id).await {
-            Ok(record) => self.view.show(Step::Decided {
-                permission: Box::new(record),
-            }),
-            // It is over, whatever came of it.
-            Err(_) => {
+            Item::Over(id) => {
                 self.view.forget(id);
                 self.warn(format!("{id} is over"))
             }
@@ -306,9 +296,9 @@ impl<'a> Life<'a> {
     }
 
     /// Shows what is left to show.
-    async fn show_rest(&mut self) -> Outcome {
+    fn show_rest(&mut self) -> Outcome {
         while let Some(item) = self.items.next_now() {
-            self.show(item).await?;
+            self.show(item)?;
         }
         Ok(())
     }
@@ -319,7 +309,7 @@ impl<'a> Life<'a> {
             End::Gone(_) | End::Wished => None,
         };
         body.release(self.claim).await;
-        self.show_rest().await?;
+        self.show_rest()?;
         match refused {
             Some(failure) => {
                 self.view.clear()?;

@@ -3,17 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use relay_protocol::ids::PermissionId;
+use relay_protocol::ids::{PermissionId, RunId};
 use relay_protocol::limits::CALL_ID_BYTES;
 use relay_protocol::permission::ExecutionState;
-use relay_sdk::{AttachedSession, Question};
-use tokio::sync::mpsc;
+use relay_sdk::{AttachedSession, Client, Question};
+use tokio::sync::{mpsc, oneshot};
 
 use super::Work;
 use super::form::beginning;
+use crate::acp::content::PromptContent;
 use crate::acp::event::ToolCall;
 use crate::acp::session::driver::Order;
 use crate::acp::session::reporter::shown;
+use crate::guidance;
 
 /// Most ids of calls that are remembered; after that every question gets a number.
 const MAX_IDS: usize = 10_000;
@@ -21,9 +23,18 @@ const MAX_IDS: usize = 10_000;
 /// Most calls that are followed to their end.
 const MAX_RUNNING: usize = 1_024;
 
+/// Through whom a session asks.
+pub(in crate::acp::session) struct Through {
+    pub(in crate::acp::session) attached: Weak<AttachedSession>,
+    pub(in crate::acp::session) orders: mpsc::Sender<Order>,
+    /// The run whose rules hold for its calls, beside those of the workspace.
+    pub(in crate::acp::session) run: Option<RunId>,
+    /// Who fetches what is to be done instead of a refused call, where that does not come as a message.
+    pub(in crate::acp::session) guided_by: Option<Client>,
+}
+
 pub(in crate::acp::session) struct Desk {
-    attached: Weak<AttachedSession>,
-    orders: mpsc::Sender<Order>,
+    through: Through,
     work: Work,
     inner: Mutex<Inner>,
 }
@@ -37,14 +48,9 @@ struct Inner {
 }
 
 impl Desk {
-    pub(super) fn new(
-        attached: Weak<AttachedSession>,
-        orders: mpsc::Sender<Order>,
-        work: Work,
-    ) -> Self {
+    pub(super) fn new(through: Through, work: Work) -> Self {
         Self {
-            attached,
-            orders,
+            through,
             work,
             inner: Mutex::default(),
         }
@@ -56,7 +62,25 @@ impl Desk {
 
     /// The session on the relay, while it is there.
     pub(super) fn attached(&self) -> Option<Arc<AttachedSession>> {
-        self.attached.upgrade()
+        self.through.attached.upgrade()
+    }
+
+    /// The run in which it asks.
+    pub(super) const fn run(&self) -> Option<RunId> {
+        self.through.run
+    }
+
+    /// What whoever refused a call wants to be done instead, where that does not come as a message. It is the next prompt then.
+    pub(super) async fn guidance(&self, question: &Question) -> Option<String> {
+        let client = self.through.guided_by.as_ref()?;
+        let text = guidance::fetch(client, question.record().outcome.as_ref()).await?;
+        let content = vec![PromptContent::Text(text.clone())];
+        // Whether it was sent is seen in the session.
+        let (reply, _) = oneshot::channel();
+        let order = Order::Prompt { content, reply };
+        // Without the task of the session there is nobody to tell.
+        let _ = self.through.orders.send(order).await;
+        Some(text)
     }
 
     /// The id under which a call is asked about. On the relay one id means one call, decided once; agents use theirs again.
@@ -118,8 +142,9 @@ impl Desk {
 
     /// Ends the turn.
     pub(super) fn stop_turn(&self) {
-        if self.orders.try_send(Order::Cancel).is_err() {
-            let orders = self.orders.clone();
+        let orders = &self.through.orders;
+        if orders.try_send(Order::Cancel).is_err() {
+            let orders = orders.clone();
             self.work.begin(async move {
                 let _ = orders.send(Order::Cancel).await;
             });

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use relay_protocol::ids::RunId;
 use relay_protocol::limits::{
     CALL_ID_BYTES, PERMISSION_OPTIONS, PERMISSION_TITLE_BYTES, TOOL_NAME_BYTES,
 };
@@ -11,11 +12,16 @@ use relay_protocol::permission::{
 use relay_sdk::Decision;
 use serde_json::Value;
 
+use super::CallFate;
 use crate::acp::event::ToolCall;
 use crate::acp::permission::{AgentOption, PermissionAnswer, PermissionQuestion, choose};
 
 /// The request for a question; nothing when none of the agent's options is known for what it does.
-pub(super) fn ask(question: &PermissionQuestion, id: String) -> Option<AskPermission> {
+pub(super) fn ask(
+    question: &PermissionQuestion,
+    id: String,
+    run_id: Option<RunId>,
+) -> Option<AskPermission> {
     let options = options(&question.options);
     if options.is_empty() {
         return None;
@@ -34,7 +40,7 @@ pub(super) fn ask(question: &PermissionQuestion, id: String) -> Option<AskPermis
             .map(|title| beginning(title, PERMISSION_TITLE_BYTES).to_owned()),
         expires_in_ms: None,
         cwd: question.cwd.to_str().map(str::to_owned),
-        run_id: None,
+        run_id,
         turn_id: turn_id.filter(|id| id.len() <= CALL_ID_BYTES),
     })
 }
@@ -83,26 +89,36 @@ pub(super) struct Meaning {
     pub(super) answer: PermissionAnswer,
     /// What runs then; nothing when nothing does.
     pub(super) runs: Option<ToolParams>,
-    /// Whether the turn ends.
-    pub(super) stops: bool,
+    /// What becomes of the call.
+    pub(super) fate: CallFate,
 }
 
 impl Meaning {
-    pub(super) const fn refused(answer: PermissionAnswer) -> Self {
+    pub(super) const fn not_run(answer: PermissionAnswer, fate: CallFate) -> Self {
         Self {
             answer,
             runs: None,
-            stops: false,
+            fate,
         }
+    }
+
+    /// It was approved, but not in a way that this agent can follow.
+    fn unfit(answer: PermissionAnswer, why: &str) -> Self {
+        let reason = Some(why.to_owned());
+        let stops = false;
+        Self::not_run(answer, CallFate::Denied { reason, stops })
     }
 }
 
 /// What a decision means for an agent with these options. What is allowed for longer is a grant of the relay's: the agent is
 /// told `allow_once`, unless its own option was chosen.
-pub(super) fn meaning(decision: &Decision, options: &[AgentOption]) -> Meaning {
+pub(super) fn meaning(decision: Decision, options: &[AgentOption]) -> Meaning {
     match decision {
         // The protocol has no way to run it with other parameters, and these were not allowed.
-        Decision::Approved { edited: true, .. } => Meaning::refused(PermissionAnswer::Reject),
+        Decision::Approved { edited: true, .. } => Meaning::unfit(
+            PermissionAnswer::Reject,
+            "it was approved with other parameters, which an agent can't be given",
+        ),
         Decision::Approved {
             params, option_id, ..
         } => {
@@ -111,24 +127,28 @@ pub(super) fn meaning(decision: &Decision, options: &[AgentOption]) -> Meaning {
             match choose(&answer, options) {
                 Some(_) => Meaning {
                     answer,
-                    runs: Some(params.clone()),
-                    stops: false,
+                    runs: Some(params),
+                    fate: CallFate::Runs,
                 },
-                None => Meaning::refused(PermissionAnswer::Cancelled),
+                None => Meaning::unfit(
+                    PermissionAnswer::Cancelled,
+                    "the agent has no option to be allowed this once",
+                ),
             }
         }
         Decision::Denied {
-            option_id, stop, ..
+            option_id,
+            stop: stops,
+            reason,
+            ..
         } => {
             let answer = chosen(option_id.as_deref(), options, false);
-            Meaning {
-                answer: answer.unwrap_or(PermissionAnswer::Reject),
-                runs: None,
-                stops: *stop,
-            }
+            let answer = answer.unwrap_or(PermissionAnswer::Reject);
+            Meaning::not_run(answer, CallFate::Denied { reason, stops })
         }
-        Decision::Expired | Decision::Cancelled { .. } => {
-            Meaning::refused(PermissionAnswer::Cancelled)
+        Decision::Expired => Meaning::not_run(PermissionAnswer::Cancelled, CallFate::Expired),
+        Decision::Cancelled { reason } => {
+            Meaning::not_run(PermissionAnswer::Cancelled, CallFate::Cancelled { reason })
         }
     }
 }
@@ -217,7 +237,7 @@ mod tests {
         for (mut call, tool, params) in table {
             call["toolCallId"] = "c".into();
             let asked = question(call.clone(), json!([option("yes", "allow_once")]));
-            let ask = ask(&asked, "c".to_owned()).unwrap();
+            let ask = ask(&asked, "c".to_owned(), None).unwrap();
             assert_eq!((ask.tool.as_str(), Value::from(ask.params)), (tool, params));
             assert_eq!(ask.title.as_deref(), call["title"].as_str());
             assert_eq!(ask.turn_id.as_deref(), Some("s/3"));
@@ -234,7 +254,7 @@ mod tests {
         many.insert(0, option("o0", "reject_once"));
         many.insert(0, option("odd", "allow_galaxy"));
         many.insert(0, option(&"x".repeat(300), "allow_once"));
-        let ask_with = |options: Value| ask(&question(call.clone(), options), "c".to_owned());
+        let ask_with = |options: Value| ask(&question(call.clone(), options), "c".to_owned(), None);
         let shown = ask_with(many.into()).unwrap().options.unwrap();
         assert_eq!(shown.len(), PERMISSION_OPTIONS);
         assert_eq!(
@@ -295,18 +315,23 @@ mod tests {
             (cancelled, PermissionAnswer::Cancelled, false),
         ];
         for (decision, answer, runs) in table {
-            let found = meaning(&decision, &standard());
+            let shown = format!("{decision:?}");
+            let found = meaning(decision, &standard());
             assert_eq!(
                 (&found.answer, found.runs.is_some()),
                 (&answer, runs),
-                "{decision:?}"
+                "{shown}"
             );
-            assert!(!found.stops);
+            assert_eq!(found.fate == CallFate::Runs, runs, "{shown}");
+            assert!(!found.fate.stops(), "{shown}");
         }
-        assert!(meaning(&denied(None, true), &standard()).stops);
+        assert!(meaning(denied(None, true), &standard()).fate.stops());
         // Allowed once is not for ever because the agent has no other option.
         let only_always = &standard()[..1];
-        let found = meaning(&approved(None, false), only_always);
-        assert_eq!(found, Meaning::refused(PermissionAnswer::Cancelled));
+        let found = meaning(approved(None, false), only_always);
+        assert_eq!(
+            (found.answer, found.runs),
+            (PermissionAnswer::Cancelled, None)
+        );
     }
 }

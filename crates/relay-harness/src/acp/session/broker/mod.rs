@@ -14,13 +14,12 @@ mod form;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::PermissionRecord;
-use relay_sdk::{AttachedSession, Decision};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
+use self::asking::Asking;
 use self::desk::Desk;
-use super::driver::Order;
+pub(super) use self::desk::Through;
 use crate::acp::permission::{Decides, Deciding, PermissionAnswer, PermissionQuestion};
 
 /// What a broker tells of.
@@ -35,11 +34,52 @@ pub enum BrokerNews {
     },
     /// A request that waited is over.
     Ended {
-        /// The request.
-        id: PermissionId,
-        /// What was decided; nothing when that can't be known any more.
-        decision: Option<Decision>,
+        /// The request, as far as it is known; it is pending where that can't be found out any more.
+        request: Box<PermissionRecord>,
+        /// The call, as the agent names it.
+        call: String,
     },
+    /// A question is answered, whoever decided it. The agent is told behind this.
+    Answered {
+        /// The call, as the agent names it.
+        call: String,
+        /// What becomes of it.
+        fate: CallFate,
+    },
+}
+
+/// What becomes of a call that was asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallFate {
+    /// It may run, and that is written down.
+    Runs,
+    /// It was refused, or approved in a way that the agent can't follow.
+    Denied {
+        /// Why.
+        reason: Option<String>,
+        /// Whether the turn ends with it.
+        stops: bool,
+    },
+    /// Nobody answered in time.
+    Expired,
+    /// Nobody needs an answer any more.
+    Cancelled {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Nobody could be asked, or what was allowed could not be written down.
+    Failed {
+        /// Why.
+        error: String,
+    },
+}
+
+impl CallFate {
+    /// Whether the turn ends with it.
+    #[must_use]
+    pub const fn stops(&self) -> bool {
+        matches!(self, Self::Denied { stops: true, .. })
+    }
 }
 
 type OnNews = Box<dyn Fn(BrokerNews) + Send + Sync>;
@@ -73,7 +113,7 @@ impl Broker {
         Self::default()
     }
 
-    /// A broker that also tells of every request that waits, for example so that somebody at a terminal can answer it like any
+    /// A broker that also tells of every question, for example so that somebody at a terminal can answer it like any
     /// other client. Whoever is told must not hold it up.
     pub fn telling(on_news: impl Fn(BrokerNews) + Send + Sync + 'static) -> Self {
         Self {
@@ -93,14 +133,9 @@ impl Broker {
     }
 
     /// A session is on the relay, as long as what this gives is kept.
-    pub(super) fn register(
-        &self,
-        session: &str,
-        attached: &Arc<AttachedSession>,
-        orders: mpsc::Sender<Order>,
-    ) -> Registered {
+    pub(super) fn register(&self, session: &str, through: Through) -> Registered {
         let work = Work(self.inner.clone());
-        let desk = Arc::new(Desk::new(Arc::downgrade(attached), orders, work));
+        let desk = Arc::new(Desk::new(through, work));
         self.desks().insert(session.to_owned(), desk.clone());
         Registered {
             broker: self.clone(),
@@ -133,7 +168,12 @@ impl Decides for Broker {
             };
             let (answer, answered) = oneshot::channel();
             let inner = self.inner.clone();
-            Work(self.inner.clone()).begin(asking::serve(inner, desk, question, answer));
+            let asking = Asking {
+                inner,
+                desk,
+                question,
+            };
+            Work(self.inner.clone()).begin(asking.serve(answer));
             // When this is dropped the task notices, and takes the request back.
             answered.await.unwrap_or(PermissionAnswer::Cancelled)
         })

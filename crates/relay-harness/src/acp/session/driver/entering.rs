@@ -49,6 +49,9 @@ impl Driver {
             content,
             reply: Some(reply),
         };
+        if self.waits_for_user() {
+            return self.hold(delivery, false);
+        }
         let steering = self.session.host().handshake().extensions.steering;
         let in_turn = self.turns > 0 || self.session.is_busy();
         match decide_way(context.mode, in_turn, steering, self.facts) {
@@ -65,20 +68,26 @@ impl Driver {
 
     /// Prompts with what waits, when no turn runs: the user's words first.
     pub(super) async fn next_turn(&mut self) {
-        if self.turns > 0 {
-            return;
-        }
-        if let Some((content, reply)) = self.user.pop_front() {
-            let sent = self.session.prompt(content).await;
-            let sent = sent.map(|turn| self.began(turn.detach(), Vec::new()));
-            let _ = reply.send(sent);
-            return;
-        }
-        let count = self.held.len().min(PER_TURN);
-        if count > 0 {
+        // What the agent does not take is followed by the next.
+        while self.turns == 0 {
+            if let Some((content, reply)) = self.user.pop_front() {
+                let sent = self.session.prompt(content).await;
+                let sent = sent.map(|turn| self.began(turn.detach(), Vec::new()));
+                let _ = reply.send(sent);
+                continue;
+            }
+            let count = self.held.len().min(PER_TURN);
+            if count == 0 || self.waits_for_user() {
+                return;
+            }
             let deliveries = self.held.drain(..count).collect();
             self.prompt(deliveries).await;
         }
+    }
+
+    /// A conversation begins with its user's words.
+    fn waits_for_user(&self) -> bool {
+        self.talk.as_ref().is_some_and(|talk| talk.begun() == 0)
     }
 
     async fn prompt(&mut self, deliveries: Vec<Delivery>) {
@@ -103,6 +112,9 @@ impl Driver {
 
     fn began(&mut self, turn: u64, deliveries: Vec<Delivery>) {
         self.turns += 1;
+        if let Some(talk) = &mut self.talk {
+            talk.began();
+        }
         let report = self.reporter.status(AgentStatus::Active, None);
         self.report(report);
         if !deliveries.is_empty() {
@@ -116,7 +128,8 @@ impl Driver {
     }
 
     /// In a task of its own: some agents take seconds.
-    fn steer(&self, delivery: Delivery) {
+    fn steer(&mut self, delivery: Delivery) {
+        self.steering += 1;
         let (session, orders) = (self.session.clone(), self.orders.clone());
         tokio::spawn(async move {
             let result = session.steer(delivery.content.clone()).await;
@@ -127,6 +140,7 @@ impl Driver {
     }
 
     pub(super) async fn steered(&mut self, delivery: Delivery, result: Result<Steered, HostError>) {
+        self.steering -= 1;
         match result {
             Ok(steered @ (Steered::Injected | Steered::StartedTurn)) => {
                 let outcome = match steered {
@@ -143,6 +157,10 @@ impl Driver {
                 self.next_turn().await;
             }
             Err(error) => self.refuse(vec![delivery], &error),
+        }
+        if self.talk.is_some() && self.turns == 0 {
+            // The turn has ended meanwhile, and the conversation has waited for this.
+            self.at_boundary();
         }
     }
 

@@ -7,6 +7,7 @@
 mod entering;
 mod order;
 mod settling;
+mod talk;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 pub(super) use self::order::Order;
+use self::talk::Talk;
 use super::RelaySession;
 use super::broker::Registered;
 use super::parcel::Delivery;
@@ -54,6 +56,8 @@ pub(super) struct Driver {
     /// How copies of the session are put on the relay, and those that are.
     place: Place,
     forks: Vec<RelaySession>,
+    /// The conversation that the session is there for, if it is for one.
+    talk: Option<Talk>,
     /// While this is there, the relay decides what the agent may do.
     asks: Option<Registered>,
     watch: Watch,
@@ -61,6 +65,8 @@ pub(super) struct Driver {
     flush_at: Option<Instant>,
     /// How many prompts are on their way.
     turns: usize,
+    /// How many deliveries are on their way into a turn.
+    steering: usize,
     held: VecDeque<Delivery>,
     user: VecDeque<UserPrompt>,
     sent: Vec<Sent>,
@@ -78,7 +84,8 @@ impl Driver {
     ) -> Self {
         Self {
             watch: place.options.watch.clone(),
-            reporter: Reporter::new(session.id(), asks.is_some()),
+            reporter: Reporter::new(session.id(), asks.is_some(), place.options.first_status()),
+            talk: place.options.talk().map(Talk::new),
             session,
             facts,
             attached,
@@ -89,6 +96,7 @@ impl Driver {
             asks,
             flush_at: None,
             turns: 0,
+            steering: 0,
             held: VecDeque::new(),
             user: VecDeque::new(),
             sent: Vec::new(),
@@ -99,8 +107,10 @@ impl Driver {
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Order>) {
         let attached = self.attached.clone();
         let mut over = std::pin::pin!(attached.ended());
-        self.at_boundary();
-        loop {
+        if self.talk.is_none() {
+            self.at_boundary();
+        }
+        while !self.talk.as_ref().is_some_and(Talk::is_over) {
             let timer = self.timer();
             tokio::select! {
                 event = self.session.next_event() => match event {
@@ -116,9 +126,11 @@ impl Driver {
                     order => self.ordered(order).await,
                 },
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => self.tick(),
+                () = talk::cancelled(self.talk.as_ref()) => self.cancel(),
                 _ = &mut over => return,
             }
         }
+        self.leave().await;
     }
 
     async fn ordered(&mut self, order: Order) {
@@ -138,7 +150,8 @@ impl Driver {
             Order::Steered { delivery, result } => self.steered(*delivery, result).await,
             Order::Fork { fork, reply } => self.fork(fork, reply),
             Order::Forked(fork) => self.forks.push(*fork),
-            Order::Cancel => self.session.cancel(),
+            Order::Cancel => self.cancel(),
+            Order::Rested { since } => self.rested(since),
             Order::Release { .. } => {}
         }
     }
@@ -180,6 +193,12 @@ impl Driver {
         // Of an agent that is gone nothing more is said here: the end of its events comes next.
         if event.event.ends_turn() && self.session.alive().is_ok() {
             self.turns = self.turns.saturating_sub(1);
+            if let Some(talk) = &mut self.talk {
+                talk.turn_over(matches!(event.event, Event::TurnFailed { .. }));
+                if talk.is_over() {
+                    return;
+                }
+            }
             self.next_turn().await;
             if self.turns == 0 {
                 let report = self.reporter.status(AgentStatus::Idle, None);
@@ -202,10 +221,33 @@ impl Driver {
     /// A turn has ended: whatever waits for the next message may come.
     fn at_boundary(&self) {
         let attached = self.attached.clone();
+        let talk = self.talk.as_ref();
+        let rest = talk.map(|talk| (talk.begun(), self.orders.clone()));
         tokio::spawn(async move {
             // Without a link nothing waits; it is said again at the next one.
             let _ = attached.boundary(BoundaryKind::NextMessage).await;
+            if let Some((since, orders)) = rest {
+                // What was handed over at the first one is here when the second is answered.
+                let _ = attached.boundary(BoundaryKind::NextMessage).await;
+                let _ = orders.send(Order::Rested { since }).await;
+            }
         });
+    }
+
+    /// Nothing has come for a conversation at the end of its turn.
+    fn rested(&mut self, since: u64) {
+        let comes = self.turns + self.steering + self.user.len() + self.held.len();
+        if let Some(talk) = self.talk.as_mut().filter(|_| comes == 0) {
+            talk.rested(since);
+        }
+    }
+
+    /// Cancels what the agent does. That is the end of a conversation.
+    fn cancel(&mut self) {
+        self.session.cancel();
+        if let Some(talk) = &mut self.talk {
+            talk.end(self.turns > 0, Instant::now());
+        }
     }
 
     fn report(&self, report: Option<AgentSessionEvent>) {
@@ -226,6 +268,7 @@ impl Driver {
         waiting
             .map(|sent| sent.accept_at)
             .chain(self.flush_at)
+            .chain(self.talk.as_ref().and_then(Talk::gives_up_at))
             .min()
     }
 
@@ -236,10 +279,20 @@ impl Driver {
             let text = self.reporter.flush();
             self.report(text);
         }
+        if let Some(talk) = &mut self.talk {
+            talk.tick(now);
+        }
         let late = self.sent.iter_mut().filter(|sent| sent.accept_at <= now);
         for delivery in late.flat_map(|sent| &mut sent.deliveries) {
             delivery.accept();
         }
+    }
+
+    /// A conversation is over. Its agent is left to whoever began it.
+    async fn leave(mut self) {
+        let text = self.reporter.flush();
+        self.report(text);
+        self.abandon("the conversation has ended").await;
     }
 
     async fn release(&mut self) {

@@ -43,6 +43,11 @@ pub(in crate::acp::session) enum Order {
     Forked(Box<RelaySession>),
     /// Cancel the turn that runs.
     Cancel,
+    /// A turn has ended, and whatever waited for that has come.
+    Rested {
+        /// How many turns had begun by then.
+        since: u64,
+    },
     /// End the session.
     Release { reply: oneshot::Sender<()> },
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::acp::event::StopReason;
 
 fn reports(updates: &[Value]) -> Vec<Value> {
-    let mut reporter = Reporter::new("s", false);
+    let mut reporter = Reporter::new("s", false, AgentStatus::Idle);
     let mut reports = Vec::new();
     for (number, update) in (0..).zip(updates) {
         let event = match update["ask"].as_bool() {
@@ -127,7 +127,7 @@ fn status_usage_and_what_was_lost() {
             json!({"type": "usage.updated", "tokens": 5, "costUsd": 0.5, "metadata": {"contextSize": 9}}),
         ]
     );
-    let mut reporter = Reporter::new("s", false);
+    let mut reporter = Reporter::new("s", false, AgentStatus::Idle);
     let end = SessionEvent {
         turn: Some(1),
         event: Event::TurnEnded {
