@@ -1,37 +1,44 @@
-//! Chats with coding agents: one that speaks the Agent Client Protocol is started for the chat, prompted once, and stopped.
+//! Chats with coding agents: one that speaks the Agent Client Protocol is started for the chat, prompted, and stopped.
 //!
-//! What it does is told in the words of the contract (`telling.rs`); what it asks is asked by the relay's stored requests, in a session of
-//! the chat's own and under the chat's rules (`asking.rs`). An agent does more than it asks about: what needs a question is its own choice,
-//! and the rules of the chat hold for that only.
+//! Its session is on the relay as that of every agent (`relay_harness::acp::session`), for one conversation: what it asks becomes stored
+//! requests with its own options, under the chat's rules, and messages to the chat's agent get into its turns. What it does is told in
+//! the words of the contract (`telling.rs`), as it happens (`stage.rs`). An agent does more than it asks about: what needs a question is
+//! its own choice, and the rules of the chat hold for that only.
 
-mod asking;
 mod prompt;
+mod stage;
 mod telling;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use relay_harness::acp::catalogue::{AgentDefinition, Catalogue};
 use relay_harness::acp::content::PromptContent;
-use relay_harness::acp::host::{Host, HostError, HostOptions, OpenSession, Session, Turn};
+use relay_harness::acp::host::{Host, HostError, HostOptions, OpenSession, Session};
+use relay_harness::acp::session::{
+    Broker, Conversation, RelayOptions, RelaySession, Watch, attach,
+};
 use relay_harness::child::ChildEnvironment;
-use relay_harness::llm::limits::EVENT_QUEUE;
 use relay_harness::llm::new_id;
-use relay_harness::llm::run::{EndReason, Happening, RunEvent};
-use relay_harness::llm::session::{Seat, SeatSetup};
+use relay_harness::llm::run::EndReason;
 use relay_protocol::permission::Permissions;
-use relay_protocol::redact::Redactor;
 use relay_sdk::AgentClient;
-use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::asking::{Asker, News};
 pub(crate) use self::prompt::prompt;
-use self::telling::Telling;
+use self::stage::Stage;
 use crate::chats::Chat;
-use crate::model::{fail, pass_on};
+use crate::model::fail;
+
+/// How long the end of a chat waits for the relay to know what became of it.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// What the relay is told of a session whose chat is over.
+const OVER: &str = "the conversation has ended";
 
 /// Starts an agent with these options.
 pub type StartAgent = Box<
@@ -82,163 +89,122 @@ pub(crate) struct AgentChat {
 
 /// Runs a chat to its end.
 pub(crate) async fn run(agents: &Agents, agent: AgentClient, with: AgentChat, chat: &Arc<Chat>) {
-    let cancel = chat.token();
-    let setup = SeatSetup {
-        harness: format!("acp/{}", with.definition.id),
-        permissions: with.permissions.clone(),
-        cwd: agents.cwd.to_str().map(str::to_owned),
+    // What is decided can end the conversation, and does not cancel the chat.
+    let cancel = chat.token().child_token();
+    let stage = Stage::new(chat.clone(), cancel.clone());
+    let told = stage.clone();
+    let broker = Broker::telling(move |news| told.hear(news));
+    let opened = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        opened = open(agents, &with.definition, &broker) => Some(opened),
     };
-    let seat = match Seat::take(agent, setup, cancel.clone()).await {
-        Ok(seat) => seat,
-        Err(error) => return fail(chat, &error.to_string()),
-    };
-    let permits = seat.permits();
-    let (news, told) = mpsc::channel(EVENT_QUEUE);
-    let asker = Asker::new(permits.clone(), news, cancel.clone());
-    let mut running = Running {
-        telling: Telling::new(permits.run_id()),
-        agent_id: new_id(),
-        run_id: permits.run_id(),
-        redactor: Redactor::new(),
-        chat,
-        seat,
-        told,
-        cancel,
-    };
-    running.tell(vec![Happening::Started {
-        depth: 1,
-        max_iterations: None,
-    }]);
-    let reason = running.drive(agents, with, &asker).await;
-    running.end(reason, asker).await;
-    permits.end("the run has ended").await;
-    running.seat.leave().await;
-}
-
-struct Running<'a> {
-    telling: Telling,
-    agent_id: String,
-    run_id: String,
-    redactor: Redactor,
-    chat: &'a Chat,
-    seat: Seat,
-    told: mpsc::Receiver<News>,
-    cancel: CancellationToken,
-}
-
-impl Running<'_> {
-    async fn drive(&mut self, agents: &Agents, with: AgentChat, asker: &Asker) -> EndReason {
-        let cancel = self.cancel.clone();
-        let opened = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return EndReason::Cancelled,
-            opened = open(agents, &with, asker) => opened,
-        };
-        let (host, session) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return self.fail(error.to_string()),
-        };
-        let reason = match session.prompt(with.prompt).await {
-            Ok(turn) => self.follow(&session, turn).await,
-            Err(error) => self.fail(error.to_string()),
-        };
-        host.stop().await;
-        reason
-    }
-
-    /// Tells of a turn until it is over.
-    async fn follow(&mut self, session: &Session, mut turn: Turn) -> EndReason {
-        let cancel = self.cancel.clone();
-        let mut is_cancelled = false;
-        loop {
-            // What was decided is told before what the agent does then.
-            tokio::select! {
-                biased;
-                Some(news) = self.told.recv() => {
-                    if self.hear(news) {
-                        session.cancel();
-                    }
-                }
-                () = cancel.cancelled(), if !is_cancelled => {
-                    is_cancelled = true;
-                    session.cancel();
-                }
-                next = turn.next() => match next {
-                    Some(next) => {
-                        let told = self.telling.take(next.event);
-                        self.tell(told);
-                    }
-                    None => break,
-                },
-            }
+    let session = match opened {
+        Some(Ok(session)) => session,
+        Some(Err(error)) => {
+            stage.begin(new_id());
+            stage.fail(error.to_string());
+            return stage.end(EndReason::Error);
         }
-        match is_cancelled {
-            true => EndReason::Cancelled,
-            false => self.telling.reason(),
+        None => {
+            stage.begin(new_id());
+            return stage.end(EndReason::Cancelled);
         }
-    }
-
-    /// Tells of a question; true where the turn ends with it.
-    fn hear(&mut self, news: News) -> bool {
-        let (told, stops) = self.telling.hear(news);
-        self.tell(told);
-        stops
-    }
-
-    fn fail(&mut self, message: String) -> EndReason {
-        let retryable = false;
-        self.tell(vec![Happening::Failed { message, retryable }]);
-        EndReason::Error
-    }
-
-    fn tell(&mut self, told: Vec<Happening>) {
-        for what in told {
-            let mut event = RunEvent {
-                agent_id: self.agent_id.clone(),
-                run_id: self.run_id.clone(),
-                parent_id: None,
-                what,
+    };
+    let host = session.host().clone();
+    let conversation = Conversation {
+        permissions: with.permissions,
+        cancel: cancel.clone(),
+    };
+    match put_on(&agent, session, &broker, conversation, &stage).await {
+        Ok(relay) => {
+            let talk = Talk {
+                relay,
+                broker,
+                cancel,
+                stage,
             };
-            self.seat.report(&event);
-            pass_on(self.chat, &self.redactor, &mut event);
+            talk.lead(with.prompt, chat, &agent).await;
         }
-    }
-
-    /// Waits for what was asked and is called off now, and tells the end.
-    async fn end(&mut self, reason: EndReason, asker: Asker) {
-        let mut called_off = Box::pin(asker.finish());
-        loop {
-            tokio::select! {
-                biased;
-                Some(news) = self.told.recv() => {
-                    self.hear(news);
-                }
-                () = &mut called_off => break,
-            }
+        Err(error) => {
+            host.stop().await;
+            fail(chat, &error.to_string());
         }
-        while let Ok(news) = self.told.try_recv() {
-            self.hear(news);
-        }
-        let told = self.telling.end(reason);
-        self.tell(told);
-        self.telling.finished().await;
     }
 }
 
 /// Starts an agent with a session, in the mode in which it asks.
 async fn open(
     agents: &Agents,
-    with: &AgentChat,
-    asker: &Asker,
-) -> Result<(Host, Session), HostError> {
+    definition: &AgentDefinition,
+    broker: &Broker,
+) -> Result<Session, HostError> {
     let options = HostOptions {
-        decides: Arc::new(asker.clone()),
+        decides: Arc::new(broker.clone()),
         ..agents.options.clone()
     };
-    let host = (agents.start)(with.definition.clone(), options).await?;
+    let host = (agents.start)(definition.clone(), options).await?;
     let session = host.new_session(OpenSession::new(&agents.cwd)).await?;
-    if let Some(mode) = &with.definition.asking_mode {
+    if let Some(mode) = &definition.asking_mode {
         session.set_mode(mode).await?;
     }
-    Ok((host, session))
+    Ok(session)
+}
+
+async fn put_on(
+    agent: &AgentClient,
+    session: Session,
+    broker: &Broker,
+    conversation: Conversation,
+    stage: &Stage,
+) -> relay_sdk::Result<RelaySession> {
+    let watching = stage.clone();
+    let options = RelayOptions {
+        broker: Some(broker.clone()),
+        watch: Watch::by(move |seen| watching.see(seen)),
+        conversation: Some(conversation),
+        ..RelayOptions::default()
+    };
+    attach(agent, agent.identity().clone(), session, options).await
+}
+
+/// An agent that is chatted with.
+struct Talk {
+    relay: RelaySession,
+    broker: Broker,
+    cancel: CancellationToken,
+    stage: Stage,
+}
+
+impl Talk {
+    async fn lead(mut self, prompt: Vec<PromptContent>, chat: &Chat, agent: &AgentClient) {
+        let run = self.relay.run_id().map(|run| run.to_string());
+        self.stage.begin(run.unwrap_or_else(new_id));
+        if let Err(error) = self.relay.prompt(prompt).await {
+            self.stage.fail(error.to_string());
+            self.cancel.cancel();
+        }
+        self.relay.ended().await;
+        let reason = match chat.token().is_cancelled() {
+            true => EndReason::Cancelled,
+            false => self.stage.reason(),
+        };
+        // Nothing of the agent is left when the end is told, and what it asked is called off.
+        self.relay.session().host().stop().await;
+        let _ = timeout(LAST_WORDS, self.broker.settled()).await;
+        self.stage.end(reason);
+        self.leave(agent).await;
+    }
+
+    /// Takes the session off the relay.
+    async fn leave(&self, agent: &AgentClient) {
+        // That of an agent which died, or was released, has left it already.
+        let Ok(session) = self.relay.attached().session_id() else {
+            return;
+        };
+        let released = agent.release_session(session, Some(OVER));
+        if let Ok(Err(error)) = timeout(LAST_WORDS, released).await {
+            tracing::warn!(session.id = %session, %error, "the relay does not know that a conversation has ended");
+        }
+    }
 }

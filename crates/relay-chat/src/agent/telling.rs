@@ -1,38 +1,31 @@
-//! What an agent does, in the words of the contract.
+//! What an agent does and asks, in the words of the contract. Pure.
 //!
 //! Agents tell of a call when they think of it, before it may run. It is shown as a call once it runs: a denied one never is. Each
-//! that is shown has one result, at the latest when the turn is over.
+//! that is shown has one result, at the latest when its turn is over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
-use relay_harness::acp::event::{Event, StopReason, ToolCall, ToolContent};
+use relay_harness::acp::event::{Event, StopReason, Tokens, ToolCall, ToolContent};
+use relay_harness::acp::session::{BrokerNews, CallFate};
 use relay_harness::llm::new_id;
-use relay_harness::llm::permits::{PermitRequest, ToolEnd};
 use relay_harness::llm::provider::Usage;
-use relay_harness::llm::run::{EndReason, Happening};
+use relay_harness::llm::run::{AskedShown, EndReason, Happening, ResolvedShown};
+use relay_protocol::permission::{PermissionRecord, PermissionState};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-
-use super::asking::News;
-
-/// How long the end of a tool waits for the relay to know it.
-const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Most calls that are followed at once.
 const MAX_CALLS: usize = 1_024;
 
-/// Follows an agent's turn.
+/// Follows an agent's turns.
 pub(super) struct Telling {
     run_id: String,
     /// The text to which the next piece belongs, and whether it is a thought.
     block: Option<(String, bool)>,
     calls: BTreeMap<String, Call>,
     usage: Usage,
-    reason: EndReason,
-    finishing: JoinSet<()>,
+    turns: u32,
+    /// Why the last turn ended, once one has.
+    reason: Option<EndReason>,
 }
 
 #[derive(Default)]
@@ -40,8 +33,6 @@ struct Call {
     name: Option<String>,
     input: Option<Value>,
     is_shown: bool,
-    /// The request that allowed it.
-    request: Option<Arc<dyn PermitRequest>>,
     /// Its result, where it does not run.
     not_run: Option<Value>,
 }
@@ -53,13 +44,13 @@ impl Telling {
             block: None,
             calls: BTreeMap::new(),
             usage: Usage::default(),
-            reason: EndReason::Error,
-            finishing: JoinSet::new(),
+            turns: 0,
+            reason: None,
         }
     }
 
-    /// Why the turn ended.
-    pub(super) const fn reason(&self) -> EndReason {
+    /// Why the last turn ended; nothing where that was not told.
+    pub(super) const fn reason(&self) -> Option<EndReason> {
         self.reason
     }
 
@@ -72,25 +63,8 @@ impl Telling {
             Event::TurnEnded {
                 stop_reason,
                 tokens,
-            } => {
-                // One that was stopped by a decision ends as cancelled.
-                if self.reason != EndReason::Stopped {
-                    self.reason = reason(&stop_reason);
-                }
-                let Some(tokens) = tokens else {
-                    return Vec::new();
-                };
-                self.usage.input += tokens.input;
-                self.usage.output += tokens.output;
-                vec![Happening::Usage(self.usage.into())]
-            }
-            Event::TurnFailed { error } => {
-                self.reason = EndReason::Error;
-                vec![Happening::Failed {
-                    message: error,
-                    retryable: false,
-                }]
-            }
+            } => self.turn_over(&stop_reason, tokens),
+            Event::TurnFailed { error } => self.fail(error),
             Event::Lagged { dropped } => {
                 tracing::warn!(dropped, "updates of an agent came too fast and are lost");
                 Vec::new()
@@ -99,61 +73,104 @@ impl Telling {
         }
     }
 
-    /// What there is to tell of a question, and whether the turn ends with it.
-    pub(super) fn hear(&mut self, news: News) -> (Vec<Happening>, bool) {
+    /// What there is to tell of a question, and whether the conversation ends with it.
+    pub(super) fn hear(&mut self, news: BrokerNews) -> (Vec<Happening>, bool) {
         self.block = None;
         match news {
-            News::Asked(shown) => (vec![Happening::Asked(shown)], false),
-            News::Resolved(shown) => (vec![Happening::Resolved(shown)], false),
-            News::May { call, request } => {
-                let known = self.calls.entry(call.clone()).or_default();
-                known.request = Some(request);
-                (self.show(&call), false)
+            BrokerNews::Asked { request, question } => {
+                let call = self.full_id(&question.tool_call.id);
+                let shown = AskedShown::new(&call, *request);
+                (vec![Happening::Asked(Box::new(shown))], false)
             }
-            News::NotRun {
-                call,
-                output,
-                stops,
-            } => {
-                if stops {
-                    self.reason = EndReason::Stopped;
-                }
-                let known = self.calls.entry(call).or_default();
-                known.not_run = Some(output);
-                (Vec::new(), stops)
+            BrokerNews::Ended { request, call } => {
+                let shown = resolved(&request, &self.full_id(&call));
+                (vec![Happening::Resolved(Box::new(shown))], false)
             }
+            BrokerNews::Answered { call, fate } => self.answered(call, fate),
         }
+    }
+
+    /// It went wrong.
+    pub(super) fn fail(&mut self, message: String) -> Vec<Happening> {
+        self.reason = Some(EndReason::Error);
+        vec![Happening::Failed {
+            message,
+            retryable: false,
+        }]
     }
 
     /// Ends all calls, and the run.
     pub(super) fn end(&mut self, reason: EndReason) -> Vec<Happening> {
-        let ids: Vec<String> = self.calls.keys().cloned().collect();
-        let untold = match reason {
-            EndReason::Cancelled => json!({ "status": "cancelled" }),
-            _ => json!({ "error": "the agent did not say how it ended" }),
-        };
-        let mut told = Vec::new();
-        for id in ids {
-            let call = &self.calls[&id];
-            let output = match (&call.not_run, call.is_shown) {
-                (Some(output), _) => output.clone(),
-                (None, true) => untold.clone(),
-                // Thought of, and never begun.
-                (None, false) => continue,
-            };
-            told.extend(self.result(&id, output, ToolEnd::Unknown));
-        }
+        let mut told = self.end_calls(reason);
         told.push(Happening::Ended {
             reason,
-            iterations: 1,
+            iterations: self.turns.max(1),
             total_usage: self.usage.into(),
         });
         told
     }
 
-    /// Waits until the relay knows how all calls ended.
-    pub(super) async fn finished(&mut self) {
-        while self.finishing.join_next().await.is_some() {}
+    fn turn_over(&mut self, stop: &StopReason, tokens: Option<Tokens>) -> Vec<Happening> {
+        self.block = None;
+        self.turns += 1;
+        // One that was stopped by a decision ends as cancelled.
+        let reason = match self.reason {
+            Some(EndReason::Stopped) => EndReason::Stopped,
+            _ => reason(stop),
+        };
+        self.reason = Some(reason);
+        let mut told = self.end_calls(reason);
+        if let Some(tokens) = tokens {
+            self.usage.input += tokens.input;
+            self.usage.output += tokens.output;
+            let usage = Usage {
+                input: tokens.input,
+                output: tokens.output,
+                ..Usage::default()
+            };
+            told.push(Happening::Usage(usage.into()));
+        }
+        told
+    }
+
+    /// Ends the calls whose end the agent has not told.
+    fn end_calls(&mut self, reason: EndReason) -> Vec<Happening> {
+        let untold = match reason {
+            EndReason::Cancelled => json!({ "status": "cancelled" }),
+            _ => json!({ "error": "the agent did not say how it ended" }),
+        };
+        let mut ended = Vec::new();
+        for (id, call) in &self.calls {
+            match (&call.not_run, call.is_shown) {
+                (Some(output), _) => ended.push((id.clone(), output.clone())),
+                (None, true) => ended.push((id.clone(), untold.clone())),
+                // Thought of and never begun, or still asked about.
+                (None, false) => {}
+            }
+        }
+        let ended = ended.into_iter();
+        ended
+            .flat_map(|(id, output)| self.result(&id, output))
+            .collect()
+    }
+
+    /// A question is answered.
+    fn answered(&mut self, call: String, fate: CallFate) -> (Vec<Happening>, bool) {
+        let ends = matches!(
+            fate,
+            CallFate::Denied { stops: true, .. } | CallFate::Expired
+        );
+        if ends {
+            self.reason = Some(EndReason::Stopped);
+        }
+        let known = self.calls.entry(call.clone()).or_default();
+        match not_run(fate) {
+            Some(output) => {
+                known.not_run = Some(output);
+                (Vec::new(), ends)
+            }
+            None => (self.show(&call), ends),
+        }
     }
 
     fn say(&mut self, is_thought: bool, content: String) -> Happening {
@@ -186,29 +203,28 @@ impl Telling {
         if let Some(output) = known.not_run.clone() {
             let is_over = matches!(told.status.as_deref(), Some("completed" | "failed"));
             return match is_over {
-                true => self.result(&told.id, output, ToolEnd::Unknown),
+                true => self.result(&told.id, output).into_iter().collect(),
                 false => Vec::new(),
             };
         }
-        let (output, ended) = match told.status.as_deref() {
+        let output = match told.status.as_deref() {
             Some("completed") => {
                 let context = words(told);
                 let result = told.output.clone().unwrap_or_else(|| json!(context));
-                let output = json!({ "context": context, "result": result });
-                (output, ToolEnd::Completed)
+                json!({ "context": context, "result": result })
             }
             Some("failed") => {
                 let why = match words(told) {
                     text if text.is_empty() => "it failed".to_owned(),
                     text => text,
                 };
-                (json!({ "error": why }), ToolEnd::Failed(why))
+                json!({ "error": why })
             }
             Some("in_progress") => return self.show(&told.id),
             _ => return Vec::new(),
         };
         let mut happened = self.show(&told.id);
-        happened.extend(self.result(&told.id, output, ended));
+        happened.extend(self.result(&told.id, output));
         happened
     }
 
@@ -228,18 +244,10 @@ impl Telling {
         }
     }
 
-    fn result(&mut self, id: &str, output: Value, ended: ToolEnd) -> Vec<Happening> {
-        let Some(call) = self.calls.remove(id) else {
-            return Vec::new();
-        };
-        let name = call.name();
-        if let Some(request) = call.request {
-            self.finishing.spawn(async move {
-                let _ = timeout(LAST_WORDS, request.finish(ended)).await;
-            });
-        }
+    fn result(&mut self, id: &str, output: Value) -> Option<Happening> {
+        let name = self.calls.remove(id)?.name();
         let id = self.full_id(id);
-        vec![Happening::Result { id, name, output }]
+        Some(Happening::Result { id, name, output })
     }
 
     /// The call as events name it.
@@ -270,4 +278,29 @@ const fn reason(stop: &StopReason) -> EndReason {
         StopReason::Refusal => EndReason::Refusal,
         StopReason::Cancelled => EndReason::Cancelled,
     }
+}
+
+/// What became of a request. Where that can't be known nobody needs it any more.
+fn resolved(request: &PermissionRecord, call: &str) -> ResolvedShown {
+    let id = request.permission_id.to_string();
+    let state = match request.state {
+        PermissionState::Pending => PermissionState::Cancelled,
+        state => state,
+    };
+    ResolvedShown::new(&id, call, state, request.outcome.as_ref())
+}
+
+/// The result of a call that does not run; nothing for one that does.
+fn not_run(fate: CallFate) -> Option<Value> {
+    let (status, reason) = match fate {
+        CallFate::Runs => return None,
+        CallFate::Failed { error } => return Some(json!({ "error": error })),
+        CallFate::Denied { reason, .. } => ("denied", reason),
+        CallFate::Expired => ("expired", Some("nobody answered in time".to_owned())),
+        CallFate::Cancelled { reason } => ("cancelled", reason),
+    };
+    Some(match reason {
+        Some(reason) => json!({ "status": status, "reason": reason }),
+        None => json!({ "status": status }),
+    })
 }

@@ -22,7 +22,8 @@
 //! | F13 (own question) | `resolving.rs` |
 //! | F14 (quorum) | nowhere: there are none |
 //!
-//! What is bounded, and that nothing is left behind, is in `bounds.rs`; chats with coding agents are in `agents.rs`.
+//! What is bounded, and that nothing is left behind, is in `bounds.rs`; chats with coding agents are in `agents.rs` and `agents_on_relay.rs`, where
+//! `player.rs` plays the agent.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,6 +31,7 @@
 )]
 
 mod agents;
+mod agents_on_relay;
 mod bounds;
 mod chats;
 mod grants;
@@ -37,6 +39,7 @@ mod hall;
 mod lasting;
 mod matching;
 mod nested;
+mod player;
 mod puppet;
 mod requests;
 mod resolving;

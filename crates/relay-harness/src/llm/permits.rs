@@ -6,7 +6,9 @@
 mod relay;
 
 use futures_util::future::BoxFuture;
-use relay_protocol::permission::{PermissionOutcome, PermissionRecord, Permissions, ToolParams};
+use relay_protocol::permission::{
+    PermissionOutcome, PermissionRecord, PermissionState, Permissions, ToolParams,
+};
 use std::sync::Arc;
 
 pub use relay::RelayPermits;
@@ -89,6 +91,18 @@ pub enum Verdict {
         /// Why.
         reason: Option<String>,
     },
+}
+
+impl Verdict {
+    /// The state in which a request is then.
+    pub(crate) const fn state(&self) -> PermissionState {
+        match self {
+            Self::Allowed(_) => PermissionState::Approved,
+            Self::Denied { .. } => PermissionState::Denied,
+            Self::Expired => PermissionState::Expired,
+            Self::Cancelled { .. } => PermissionState::Cancelled,
+        }
+    }
 }
 
 /// How much a refusal means.

@@ -6,7 +6,6 @@
 
 mod bag;
 mod report;
-mod seat;
 mod served;
 
 use std::sync::{Arc, OnceLock};
@@ -23,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::bag::Bag;
 use self::report::Reporter;
-pub use self::seat::{Seat, SeatSetup};
 use self::served::{Mail, Served};
 use super::conversation::Message;
 use super::limits::{EVENT_QUEUE, RunLimits};
@@ -104,7 +102,7 @@ async fn leave(agent: &AgentClient, attached: &AttachedSession) {
     }
 }
 
-/// Attaches a session, for whoever drives it then.
+/// Attaches a session, for whoever drives it then; and what is told when nothing more will happen.
 async fn put_on(
     agent: AgentClient,
     setup: SessionSetup,
@@ -112,61 +110,35 @@ async fn put_on(
     release: CancellationToken,
     mail: Mail,
 ) -> relay_sdk::Result<(Driver, watch::Sender<bool>)> {
-    let place = Place::find(&agent, "llm", release.clone(), mail).await?;
+    let bag = Arc::new(Bag::default());
+    let events = Arc::new(OnceLock::new());
+    let (over, is_over) = watch::channel(false);
+    let served = Served {
+        identity: agent.identity().clone(),
+        bag: bag.clone(),
+        events: events.clone(),
+        release: release.clone(),
+        is_over,
+        mail,
+    };
+    let attaching = agent
+        .attach(served)
+        .harness("llm")
+        .safe_states([AgentStatus::Idle])
+        .status(AgentStatus::Idle);
+    let attached = Arc::new(attaching.await?);
+    bag.deliver_by(attached.clone());
     let driver = Driver {
         agent,
         setup,
-        bag: place.bag,
-        attached: place.attached,
-        events: place.events,
+        bag,
+        attached,
+        events,
         release,
         messages,
         mail,
     };
-    Ok((driver, place.over))
-}
-
-/// A session on the relay that nobody drives yet.
-struct Place {
-    bag: Arc<Bag>,
-    attached: Arc<AttachedSession>,
-    events: Arc<OnceLock<EventHandler>>,
-    /// Told when nothing more will happen.
-    over: watch::Sender<bool>,
-}
-
-impl Place {
-    async fn find(
-        agent: &AgentClient,
-        harness: &str,
-        release: CancellationToken,
-        mail: Mail,
-    ) -> relay_sdk::Result<Self> {
-        let bag = Arc::new(Bag::default());
-        let events = Arc::new(OnceLock::new());
-        let (over, is_over) = watch::channel(false);
-        let served = Served {
-            identity: agent.identity().clone(),
-            bag: bag.clone(),
-            events: events.clone(),
-            release,
-            is_over,
-            mail,
-        };
-        let attaching = agent
-            .attach(served)
-            .harness(harness)
-            .safe_states([AgentStatus::Idle])
-            .status(AgentStatus::Idle);
-        let attached = Arc::new(attaching.await?);
-        bag.deliver_by(attached.clone());
-        Ok(Self {
-            bag,
-            attached,
-            events,
-            over,
-        })
-    }
+    Ok((driver, over))
 }
 
 /// A model that is on the relay. Dropped, it leaves the relay, and what it does ends.
@@ -278,9 +250,7 @@ impl Driver {
             let (asker, rules, cwd) = (agent.clone(), setup.permissions, setup.cwd);
             let permits = match mail {
                 Mail::Read => RelayPermits::begin_in(asker, attached, rules, cwd).await,
-                Mail::Shared | Mail::Unread => {
-                    RelayPermits::begin_beside(asker, attached, rules, cwd).await
-                }
+                Mail::Shared => RelayPermits::begin_beside(asker, attached, rules, cwd).await,
             };
             let permits = match permits {
                 Ok(permits) => permits,

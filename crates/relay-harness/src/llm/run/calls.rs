@@ -216,7 +216,8 @@ impl One<'_> {
         };
         drop(place);
         if let Some(relay) = relay {
-            let shown = ResolvedShown::new(&relay, &self.id, &settled);
+            let state = settled.verdict.state();
+            let shown = ResolvedShown::new(&relay, &self.id, state, settled.outcome.as_ref());
             let what = Happening::Resolved(Box::new(shown));
             self.context.tell(what).await;
         }

@@ -5,14 +5,13 @@
 
 use relay_protocol::ids::GrantId;
 use relay_protocol::permission::{
-    PermissionDecider, PermissionOption, PermissionRecord, PermissionState, RuleSuggestion,
-    ToolParams,
+    PermissionDecider, PermissionOption, PermissionOutcome, PermissionRecord, PermissionState,
+    RuleSuggestion, ToolParams,
 };
 use relay_protocol::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::llm::permits::{Settled, Verdict};
 use crate::llm::provider::Usage;
 
 /// Something that happened, and where.
@@ -269,27 +268,21 @@ pub struct ResolvedShown {
 impl ResolvedShown {
     /// What became of a request about this call, as events name it.
     #[must_use]
-    pub fn new(relay_id: &str, tool_call_id: &str, settled: &Settled) -> Self {
-        let outcome = settled.outcome.as_ref();
-        // What is written down counts: a call can be approved in the moment in which nobody needs it any more.
-        let decision = outcome.map_or_else(|| state_of(&settled.verdict), |it| it.decision);
+    pub fn new(
+        relay_id: &str,
+        tool_call_id: &str,
+        decision: PermissionState,
+        outcome: Option<&PermissionOutcome>,
+    ) -> Self {
         Self {
             relay_id: relay_id.to_owned(),
             tool_call_id: tool_call_id.to_owned(),
-            decision,
+            // What is written down counts: a call can be approved in the moment in which nobody needs it any more.
+            decision: outcome.map_or(decision, |outcome| outcome.decision),
             by: outcome.and_then(|outcome| outcome.by.clone()),
             via: outcome.and_then(|outcome| outcome.via.clone()),
             at: outcome.map(|outcome| outcome.at),
             grant_id: outcome.and_then(|outcome| outcome.grant_id),
         }
-    }
-}
-
-const fn state_of(verdict: &Verdict) -> PermissionState {
-    match verdict {
-        Verdict::Allowed(_) => PermissionState::Approved,
-        Verdict::Denied { .. } => PermissionState::Denied,
-        Verdict::Expired => PermissionState::Expired,
-        Verdict::Cancelled { .. } => PermissionState::Cancelled,
     }
 }

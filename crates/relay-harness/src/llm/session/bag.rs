@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use relay_protocol::agent::{AgentType, Metadata};
+use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::{DOOR, DeliveredReceipt, MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::{AttachmentKind, RelayMessage};
@@ -54,16 +54,6 @@ pub(super) fn said(delivery_id: DeliveryId) -> DeliveredReceipt {
         delivery_id,
         metadata: Some(Metadata::from_iter([door])),
     }
-}
-
-/// Whether somebody who refused a call says in it what to do instead. Agents write no such messages, whatever they put into them.
-pub(super) fn is_guidance(message: &RelayMessage) -> bool {
-    let about = message.metadata.as_ref();
-    let by_people = matches!(
-        message.from.agent_type,
-        Some(AgentType::Human | AgentType::System)
-    );
-    by_people && about.is_some_and(|about| about.contains_key("permissionId"))
 }
 
 /// What has come for a model.

@@ -18,19 +18,17 @@ use relay_sdk::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::bag::{Bag, Delivery, is_guidance, said};
+use super::bag::{Bag, Delivery, said};
 use super::report::EMITS;
+use crate::guidance::is_guidance;
 
 /// Who reads what is sent to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mail {
     /// This session.
     Read,
-    /// This session or another one of the same agent. What people who refuse a call want to be done instead could come to the wrong one,
-    /// so it is said with the refusal, and the message about it is no news to anybody.
+    /// This session or another one of the same agent. What people who refuse a call want to be done instead is said with the refusal.
     Shared,
-    /// Nobody here: it waits for another session.
-    Unread,
 }
 
 /// What the relay's client serves.
@@ -49,11 +47,8 @@ impl AgentDeliveryAdapter for Served {
         message: RelayMessage,
         ctx: MessageContext,
     ) -> Result<MessageReceipt, SessionError> {
-        if self.mail != Mail::Read && is_guidance(&message) {
+        if self.mail == Mail::Shared && is_guidance(&message) {
             return Ok(MessageReceipt::Delivered(said(ctx.id)));
-        }
-        if self.mail == Mail::Unread {
-            return Ok(failed_for_now("this conversation takes no messages"));
         }
         let delivery = match Delivery::new(&message, &ctx) {
             Ok(delivery) => delivery,
