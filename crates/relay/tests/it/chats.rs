@@ -1,6 +1,8 @@
 //! Chats over HTTP, with the real program: the published commands as they are, every error byte for byte, who may what, and a
 //! server that is killed.
 
+#[cfg(target_os = "linux")]
+mod agents;
 mod library;
 mod room;
 mod sdk;

@@ -128,7 +128,7 @@ pub(crate) fn with_folder(folder: &Path, path: &OsStr) -> OsString {
 }
 
 /// The processes that have this in their environment.
-async fn with_entry(entry: &str) -> Vec<String> {
+pub(crate) async fn with_entry(entry: &str) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();

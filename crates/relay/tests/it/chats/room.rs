@@ -24,6 +24,11 @@ impl Room {
 
     /// The same with something in the environment of the server.
     pub(crate) async fn with(variables: &[(&str, &str)]) -> Self {
+        Self::open(Self::setup(variables)).await
+    }
+
+    /// What its server is started with.
+    pub(super) fn setup(variables: &[(&str, &str)]) -> Setup {
         let mut setup = Setup::new();
         let work = setup.file("work");
         std::fs::create_dir(&work).unwrap();
@@ -34,6 +39,10 @@ impl Room {
         for (name, value) in variables {
             setup = setup.with(name, value);
         }
+        setup
+    }
+
+    pub(super) async fn open(mut setup: Setup) -> Self {
         let server = setup.start().await;
         Self {
             desk: Desk { setup, server },
