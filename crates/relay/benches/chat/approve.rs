@@ -132,7 +132,7 @@ impl<'a> Scene<'a> {
             begun.elapsed()
         };
         let (answered, told, acted) = tokio::join!(answered, told, acted);
-        reader.to_the_end().await;
+        reader.until_the_end().await;
         [answered, told, acted]
     }
 

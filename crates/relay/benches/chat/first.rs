@@ -78,6 +78,6 @@ async fn begin(way: &Way<'_>) -> [Duration; 3] {
     let byte = begun.elapsed();
     reader.age().await.unwrap();
     let token = begun.elapsed();
-    reader.to_the_end().await;
+    reader.until_the_end().await;
     [byte, token, begun.elapsed()]
 }

@@ -93,7 +93,7 @@ impl Reader {
     }
 
     /// Reads on to the end.
-    pub(crate) async fn to_the_end(mut self) {
+    pub(crate) async fn until_the_end(mut self) {
         while self.data().await.is_some() {}
     }
 }
