@@ -2,12 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::time::Duration;
 
 use relay_script::{Script, Server};
 use serde_json::{Value, json};
 
 use super::agents::{Agent, Place};
-use crate::support::{Desk, Runs, soon, text};
+use crate::support::{Desk, PATIENCE, Runs, text};
+
+/// How long it takes until processes are looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An agent that runs.
 pub(super) struct Played {
@@ -74,8 +78,7 @@ impl Played {
         let (code, said) = self.runs.end().await;
         assert_eq!((code, said.as_str()), (0, ""));
         let home = format!("HOME={}", self.place.home().display());
-        let left = soon("the end of all processes", with_entry(&home)).await;
-        assert_eq!(left, Vec::<String>::new());
+        until_gone(|| with_entry(&home)).await;
     }
 }
 
@@ -127,8 +130,20 @@ pub(crate) fn with_folder(folder: &Path, path: &OsStr) -> OsString {
     std::env::join_paths(folders).unwrap()
 }
 
+/// Waits until there are no such processes. What an agent has started itself, such as `relay mcp`, ends when its pipe does, and that
+/// takes a moment.
+pub(crate) async fn until_gone(find: impl Fn() -> Vec<String>) {
+    let gone = async {
+        while !find().is_empty() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, gone).await;
+    assert!(waited.is_ok(), "left: {:?}", find());
+}
+
 /// The processes that have this in their environment.
-pub(crate) async fn with_entry(entry: &str) -> Vec<String> {
+pub(crate) fn with_entry(entry: &str) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();

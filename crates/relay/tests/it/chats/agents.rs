@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::room::{Room, Watching, text};
 use crate::agents_talk::agents::{COMMAND, Place, shell_call, working};
-use crate::agents_talk::pair::{with_entry, with_folder};
-use crate::support::{processes_with, soon, told};
+use crate::agents_talk::pair::{until_gone, with_entry, with_folder};
+use crate::support::{processes_with, told};
 
 /// What the fake agent lets people choose from.
 fn options() -> Value {
@@ -242,14 +242,14 @@ impl Claude {
             !self.room.has("made.txt"),
             "nothing runs before somebody has said so"
         );
-        assert!(!self.processes().await.is_empty(), "the agent runs");
+        assert!(!self.processes().is_empty(), "the agent runs");
         (chat, asked)
     }
 
     /// The agent's processes, which are known by their home. The server was told of it, too.
-    async fn processes(&self) -> Vec<String> {
+    fn processes(&self) -> Vec<String> {
         let home = format!("HOME={}", self.place.home().display());
-        let mut found = soon("the processes", with_entry(&home)).await;
+        let mut found = with_entry(&home);
         found.retain(|arguments| !arguments.contains(" serve "));
         found
     }
@@ -278,7 +278,7 @@ async fn claude_is_chatted_with_and_asks_over_http() {
     let said = rest.iter().any(|event| event["content"] == "Done.");
     assert!(said, "{rest:#?}");
     assert!(claude.room.has("made.txt"));
-    assert_eq!(claude.processes().await, Vec::<String>::new());
+    until_gone(|| claude.processes()).await;
 
     std::fs::remove_file(claude.room.desk.setup.file("work").join("made.txt")).unwrap();
     let (chat, asked) = claude.asked().await;
@@ -290,7 +290,7 @@ async fn claude_is_chatted_with_and_asks_over_http() {
     let denied = json!({ "status": "denied", "reason": "not now" });
     assert_eq!(result.unwrap()["output"], denied);
     assert!(!claude.room.has("made.txt"));
-    assert_eq!(claude.processes().await, Vec::<String>::new());
+    until_gone(|| claude.processes()).await;
 
     // One whose viewer leaves while it asks.
     let (chat, asked) = claude.asked().await;
@@ -299,7 +299,7 @@ async fn claude_is_chatted_with_and_asks_over_http() {
     let id = text(&asked, "id");
     let shown = claude.room.desk.json(&["permission", "show", &id]).await;
     assert_eq!(shown["permission"]["state"], "cancelled", "{shown}");
-    assert_eq!(claude.processes().await, Vec::<String>::new());
+    until_gone(|| claude.processes()).await;
     assert!(!claude.room.has("made.txt"));
     drop(claude.model);
 }
