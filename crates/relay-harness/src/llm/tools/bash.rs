@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use relay_protocol::permission::ToolParams;
+use relay_protocol::redact::{HOLD_MS, Redactor, Stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
@@ -34,6 +35,9 @@ const TAIL_BYTES: usize = 48 * 1024;
 
 /// Most bytes that are shown while the command runs.
 const SHOWN_BYTES: usize = 1024 * 1024;
+
+/// How long what may be the beginning of a secret is held back.
+const HOLD: Duration = Duration::from_millis(HOLD_MS);
 
 /// How long the end of the output may take after the command has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -145,8 +149,8 @@ impl Tool for BashTool {
             drop(child.take_stdin());
             let mut output = Output::new(&context);
             let ended = follow(child, &mut output, wanted.timeout(), &context).await;
-            output.finish().await;
-            Ok(ended.output(&output.kept, wanted.timeout()))
+            let kept = output.finish().await;
+            Ok(ended.output(&kept, wanted.timeout()))
         }
         .boxed()
     }
@@ -180,6 +184,7 @@ async fn follow(
                 // Not a part of what is waited for: it would be lost if something else comes first.
                 read => output.take(&buffer[..read]).await,
             },
+            () = sleep_until(output.came_at + HOLD), if output.masking.has_waiting() => output.flush().await,
         }
     };
     if !matches!(ended, Ended::Exited(_)) {
@@ -201,11 +206,15 @@ async fn piece(stdout: &mut Option<ChildStdout>, buffer: &mut [u8]) -> usize {
     }
 }
 
-/// What a command writes: kept in part, shown as it comes.
+/// What a command writes: kept in part, shown as it comes, without secrets.
 struct Output<'a> {
     context: &'a ToolContext,
     kept: Clipped,
     characters: Characters,
+    /// Holds back what may be the beginning of a secret.
+    masking: Stream,
+    /// When something came last.
+    came_at: Instant,
     shown: usize,
 }
 
@@ -215,28 +224,50 @@ impl<'a> Output<'a> {
             context,
             kept: Clipped::new(HEAD_BYTES, TAIL_BYTES),
             characters: Characters::default(),
+            masking: Redactor::new().stream(),
+            came_at: Instant::now(),
             shown: 0,
         }
     }
 
     async fn take(&mut self, bytes: &[u8]) {
         self.kept.push(bytes);
+        self.came_at = Instant::now();
         let text = self.characters.push(bytes);
-        self.show(text).await;
+        self.mask(&text).await;
+    }
+
+    async fn mask(&mut self, text: &str) {
+        if self.shown < SHOWN_BYTES {
+            let masked = self.masking.push(text);
+            self.show(masked).await;
+        }
+    }
+
+    /// Nothing has come for a while: whoever waits for an answer has asked for it.
+    async fn flush(&mut self) {
+        let held = self.masking.flush();
+        self.show(held).await;
     }
 
     async fn show(&mut self, text: String) {
-        if text.is_empty() || self.shown >= SHOWN_BYTES {
-            return;
-        }
         self.shown += text.len();
-        let content = json!({ "channel": "output", "data": text });
-        self.context.progress(content).await;
+        show(self.context, text).await;
     }
 
-    async fn finish(&mut self) {
+    /// Shows what is left; gives what is kept.
+    async fn finish(mut self) -> Clipped {
         let rest = std::mem::take(&mut self.characters).finish();
-        self.show(rest).await;
+        self.mask(&rest).await;
+        show(self.context, self.masking.finish()).await;
+        self.kept
+    }
+}
+
+async fn show(context: &ToolContext, text: String) {
+    if !text.is_empty() {
+        let content = json!({ "channel": "output", "data": text });
+        context.progress(content).await;
     }
 }
 

@@ -64,6 +64,23 @@ async fn commands_give_their_output_as_it_comes_and_how_they_ended() {
 }
 
 #[tokio::test]
+async fn a_secret_that_is_printed_in_two_pieces_is_not_shown() {
+    // The second piece comes when the first was read: the pipe between is empty then.
+    let command =
+        "printf 'key: sk-proj-abcdefghijkl'; sleep 0.02; echo mnopqrstuvwxyz0123456789; echo after";
+    let (_, events) = outputs(json!([bash(command)])).await;
+    let shown: String = all(&events, "tool_progress")
+        .iter()
+        .map(|event| event["content"]["data"].as_str().unwrap())
+        .collect();
+    assert!(
+        shown.starts_with("key: ") && shown.ends_with("after\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("mnopqrst"), "{shown}");
+}
+
+#[tokio::test]
 async fn of_much_output_the_beginning_and_the_end_are_kept() {
     let (outputs, _) = outputs(json!([bash("echo first; seq 1 100000; echo last")])).await;
     let text = outputs[0]["context"].as_str().unwrap();
