@@ -1,5 +1,6 @@
 //! Sessions: attaching, standing at boundaries, and their life.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use relay_protocol::agent::AgentIdentity;
@@ -190,9 +191,19 @@ impl Engine {
     ) -> Result<usize> {
         owner.require_admin()?;
         let mut left = Vec::new();
+        // Looked up once for each agent: a server that starts may have very many sessions of few.
+        let mut known = HashMap::new();
         for row in self.runner.living_sessions(|_| true) {
-            let agent = self.store.agent_by_no(row.agent).await?;
-            if lived_there(&agent.identity()) {
+            let is_left = match known.get(&row.agent) {
+                Some(is_left) => *is_left,
+                None => {
+                    let agent = self.store.agent_by_no(row.agent).await?;
+                    let is_left = lived_there(&agent.identity());
+                    known.insert(row.agent, is_left);
+                    is_left
+                }
+            };
+            if is_left {
                 left.push(row);
             }
         }
