@@ -3,6 +3,7 @@
 //! What an agent started is known by its environment: nobody else has this home directory.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
@@ -12,6 +13,9 @@ const GRACE: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
 };
+
+/// How long new processes may come from those that are killed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kills a process group and waits for the end of its first process.
 pub(crate) fn end_group(leader: u32) {
@@ -23,34 +27,44 @@ pub(crate) fn end_group(leader: u32) {
     }
 }
 
-/// Kills every process with this home. Those that are there after that are returned.
+/// Kills every process with this home, also those that come from them meanwhile. Those that are there after that are
+/// returned.
 pub(crate) fn end_all_of(home: &Path) -> Vec<i32> {
-    for pid in all_of(home) {
-        let Some(process) = Pid::from_raw(pid) else {
-            continue;
-        };
-        // Through a handle: the number may be another process's by now.
-        if let Ok(handle) = pidfd_open(process, PidfdFlags::empty())
-            && all_of(home).contains(&pid)
-        {
-            let _ = pidfd_send_signal(&handle, Signal::KILL);
-            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&GRACE));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = all_of(home);
+        if found.is_empty() || Instant::now() > deadline {
+            return found;
+        }
+        for pid in found {
+            end_one_of(home, pid);
         }
     }
-    all_of(home)
+}
+
+fn end_one_of(home: &Path, pid: i32) {
+    let Some(process) = Pid::from_raw(pid) else {
+        return;
+    };
+    // Through a handle: the number may be another process's by now.
+    if let Ok(handle) = pidfd_open(process, PidfdFlags::empty())
+        && is_of(home, pid)
+    {
+        let _ = pidfd_send_signal(&handle, Signal::KILL);
+        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&GRACE));
+    }
 }
 
 fn all_of(home: &Path) -> Vec<i32> {
-    let mark = format!("HOME={}\0", home.display());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let marked = pids.filter(|pid| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        contains(&environment, mark.as_bytes())
-    });
-    marked.collect()
+    pids.filter(|pid| is_of(home, *pid)).collect()
 }
 
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
+fn is_of(home: &Path, pid: i32) -> bool {
+    let mark = format!("HOME={}", home.display());
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment
+        .split(|byte| *byte == 0)
+        .any(|entry| entry == mark.as_bytes())
 }
