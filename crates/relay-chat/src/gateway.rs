@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use relay_protocol::chat::ModelList;
 use relay_protocol::ids::{PermissionId, SessionId};
 use relay_protocol::permission::ResolvePermission;
 use relay_protocol::time::Timestamp;
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -53,28 +53,6 @@ pub type Deciding<'a> = BoxFuture<'a, Result<(), Refusal>>;
 pub trait Decides: Send + Sync + 'static {
     /// Decides about a request of the chat.
     fn decide(&self, id: PermissionId, decision: ResolvePermission) -> Deciding<'_>;
-}
-
-/// The answer to `GET /models`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelList {
-    /// All of them.
-    pub models: Vec<String>,
-    /// The one that is taken when none is named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_model: Option<String>,
-}
-
-impl ModelList {
-    /// One that is not in the list is no default.
-    #[must_use]
-    pub fn new(models: Vec<String>, default_model: Option<String>) -> Self {
-        Self {
-            default_model: default_model.filter(|name| models.contains(name)),
-            models,
-        }
-    }
 }
 
 /// The gateway. Clones are the same.

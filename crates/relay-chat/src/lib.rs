@@ -19,7 +19,7 @@ mod viewer;
 pub use agent::{Agents, StartAgent};
 pub use answer::RelayAnswer;
 pub use chats::Chat;
-pub use gateway::{Begun, Decides, Deciding, Drives, Gateway, ModelList, Starting};
+pub use gateway::{Begun, Decides, Deciding, Drives, Gateway, Starting};
 pub use model::{Connect, ModelChats, Visitor, Workshop};
 pub use refusal::Refusal;
 pub use request::{ChatRequest, OnDisconnect, With};

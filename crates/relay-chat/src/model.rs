@@ -14,6 +14,7 @@ use relay_harness::llm::retry::RetryPolicy;
 use relay_harness::llm::run::{Happening, RunEvent};
 use relay_harness::llm::session::{SessionSetup, converse};
 use relay_harness::llm::tools::Tools;
+use relay_protocol::chat::ModelList;
 use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::{Permissions, ResolvePermission};
 use relay_protocol::problem::Problem;
@@ -26,7 +27,7 @@ use tokio::sync::mpsc;
 use crate::agent::{self, AgentChat, Agents, prompt};
 use crate::chats::Chat;
 use crate::clients::Clients;
-use crate::gateway::{Begun, Decides, Deciding, Drives, ModelList};
+use crate::gateway::{Begun, Decides, Deciding, Drives};
 use crate::refusal::Refusal;
 use crate::request::{ChatRequest, With};
 

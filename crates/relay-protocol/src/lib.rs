@@ -10,6 +10,7 @@ pub mod agent;
 pub mod api;
 pub mod capability;
 pub mod channel;
+pub mod chat;
 pub mod delivery;
 pub mod delivery_record;
 pub mod delivery_state;

@@ -103,7 +103,7 @@ literals! {
 }
 
 /// The decision about a permission request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PermissionResponse {
     /// Whether the tool may run.
@@ -129,6 +129,35 @@ pub struct PermissionResponse {
     /// The hash that the request showed; refused when it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args_hash: Option<String>,
+}
+
+impl PermissionResponse {
+    /// Allows the call, this time.
+    #[must_use]
+    pub fn approve() -> Self {
+        Self {
+            approved: true,
+            ..Self::default()
+        }
+    }
+
+    /// Allows the call and those that the shown rule covers.
+    #[must_use]
+    pub fn approve_always() -> Self {
+        Self {
+            always: Some(true),
+            ..Self::approve()
+        }
+    }
+
+    /// Refuses the call; the agent reads the reason, if there is one.
+    #[must_use]
+    pub fn deny(reason: Option<&str>) -> Self {
+        Self {
+            reason: reason.map(str::to_owned),
+            ..Self::default()
+        }
+    }
 }
 
 /// The body of `POST /chat/relay/{relayId}`.

@@ -157,6 +157,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     capability::LifecycleCapabilities,
     capability::MessagingCapabilities,
     channel::Channel,
+    chat::ModelList,
     delivery::AcceptedReceipt,
     delivery::DeferredReceipt,
     delivery::DeliveredReceipt,

@@ -53,7 +53,7 @@ mod tls;
 mod webhook;
 
 pub use action::{Action, ActionCall, ActionError, Handling};
-pub use chat::{Chat, ChatAnswer, ChatDecided, ChatEvent, Chats, Models, NewChat};
+pub use chat::{Chat, ChatDecided, ChatEvent, Chats, NewChat};
 pub use client::{
     AgentClient, Client, DeliverInput, DeliveryQuery, DeliveryRunner, DeliveryTarget, Download,
     FlushInput, GrantQuery, PermissionQuery, Permissions, Registering, Relay, Sending, Subscribing,
@@ -80,13 +80,14 @@ pub use relay_protocol::action::{
 };
 pub use relay_protocol::agent::{AgentIdentity, AgentType};
 pub use relay_protocol::capability::AgentSessionCapabilities;
+pub use relay_protocol::chat::ModelList;
 pub use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt, Priority};
 pub use relay_protocol::event::{LoggedEvent, RelayEvent};
 pub use relay_protocol::message::RelayMessage;
 pub use relay_protocol::permission::{
     AskPermission, CreateRun, EvaluatePermission, Evaluation, ExecutionState, Grant, GrantScope,
-    PermissionOutcome, PermissionRecord, PermissionRun, PermissionState, ResolvePermission,
-    ToolParams,
+    PermissionOutcome, PermissionRecord, PermissionResponse, PermissionRun, PermissionState,
+    ResolvePermission, ToolParams,
 };
 pub use relay_protocol::problem::{ErrorCode, Problem};
 pub use relay_protocol::selector::Filter;

@@ -8,7 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Response, StatusCode};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
-use relay_chat::{Agents, Gateway, ModelChats, ModelList, Refusal, Viewer, Visitor, Workshop};
+use relay_chat::{Agents, Gateway, ModelChats, Refusal, Viewer, Visitor, Workshop};
 use relay_harness::child::ChildEnvironment;
 use relay_harness::llm::limits::RunLimits;
 use relay_harness::llm::retry::RetryPolicy;
@@ -125,7 +125,7 @@ impl ChatService for Service {
         let gateway = self.0.clone();
         async move {
             match call {
-                ChatCall::Models => json(StatusCode::OK, &gateway.models() as &ModelList),
+                ChatCall::Models => json(StatusCode::OK, &gateway.models()),
                 ChatCall::Begin { body, visitor } => {
                     stream(gateway.begin(&body, Guest(visitor), moment::now()).await)
                 }

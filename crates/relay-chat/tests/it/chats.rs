@@ -294,14 +294,3 @@ async fn the_end_of_the_server_is_the_end_of_chats() {
     assert_eq!(refused.status, 503);
     assert_eq!(stage.gateway.cancel(&session), Ok(()));
 }
-
-#[test]
-fn a_default_is_one_of_the_models() {
-    use relay_chat::ModelList;
-    let list = |default: &str| ModelList::new(vec!["a".to_owned()], Some(default.to_owned()));
-    assert_eq!(
-        json!(list("a")),
-        json!({ "models": ["a"], "defaultModel": "a" })
-    );
-    assert_eq!(json!(list("b")), json!({ "models": ["a"] }));
-}

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use relay_chat::{
-    Begun, Chat, ChatRequest, Decides, Deciding, Drives, Gateway, ModelList, Refusal, Viewer,
-};
+use relay_chat::{Begun, Chat, ChatRequest, Decides, Deciding, Drives, Gateway, Refusal, Viewer};
+use relay_protocol::chat::ModelList;
 use relay_protocol::ids::PermissionId;
 use relay_protocol::permission::{PermissionOutcome, PermissionState, ResolvePermission};
 use relay_protocol::problem::{ErrorCode, Problem};

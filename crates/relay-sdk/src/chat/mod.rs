@@ -8,25 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use relay_protocol::permission::{Permissions, ToolParams};
-use serde::{Deserialize, Serialize, Serializer};
+use relay_protocol::chat::ModelList;
+use relay_protocol::permission::{PermissionResponse, Permissions};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 pub use self::stream::{Chat, ChatEvent};
 use crate::client::{Client, part};
 use crate::error::{Error, Result};
 use crate::http::{Call, Http};
-
-/// The models that can be chatted with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Models {
-    /// Their names, `provider/model`.
-    pub models: Vec<String>,
-    /// The one that is taken when none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_model: Option<String>,
-}
 
 /// A chat that is to begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -76,64 +66,6 @@ fn hold<S: Serializer>(hold: &Option<Duration>, serializer: S) -> Result<S::Ok, 
     json!({ "hold": seconds }).serialize(serializer)
 }
 
-/// A decision about a call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChatAnswer {
-    /// Whether it may run.
-    pub approved: bool,
-    /// Also calls like it for the rest of the chat, by the rule that the question showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub always: bool,
-    /// Why not, for the model to read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The option of the question that is chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub option_id: Option<String>,
-    /// It runs with these parameters instead, all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_params: Option<ToolParams>,
-    /// The turn ends with this refusal.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub stop: bool,
-    /// What to do instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub guidance: Option<String>,
-    /// The `argsHash` of the question: the decision is about exactly what was shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub args_hash: Option<String>,
-}
-
-impl ChatAnswer {
-    /// It may run, this once.
-    #[must_use]
-    pub fn approve() -> Self {
-        Self {
-            approved: true,
-            ..Self::default()
-        }
-    }
-
-    /// It may run, and so may others like it in this chat.
-    #[must_use]
-    pub fn approve_always() -> Self {
-        Self {
-            always: true,
-            ..Self::approve()
-        }
-    }
-
-    /// It may not run.
-    #[must_use]
-    pub fn deny(reason: Option<&str>) -> Self {
-        Self {
-            reason: reason.map(str::to_owned),
-            ..Self::default()
-        }
-    }
-}
-
 /// What became of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatDecided {
@@ -147,7 +79,7 @@ pub enum ChatDecided {
 #[serde(rename_all = "camelCase")]
 struct Resolve<'a> {
     session_id: &'a str,
-    response: &'a ChatAnswer,
+    response: &'a PermissionResponse,
 }
 
 impl Client {
@@ -168,7 +100,7 @@ pub struct Chats {
 
 impl Chats {
     /// The models that can be chatted with.
-    pub async fn models(&self) -> Result<Models> {
+    pub async fn models(&self) -> Result<ModelList> {
         self.http.json(Call::get("/models").about_chats()).await
     }
 
@@ -187,7 +119,7 @@ impl Chats {
         &self,
         session_id: &str,
         relay_id: &str,
-        answer: &ChatAnswer,
+        answer: &PermissionResponse,
     ) -> Result<ChatDecided> {
         let body = Resolve {
             session_id,

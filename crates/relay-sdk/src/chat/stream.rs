@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use relay_protocol::permission::PermissionResponse;
 use relay_protocol::sse::{SseDecoder, SseEvent};
 use relay_protocol::wire::decode_lenient;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{ChatAnswer, ChatDecided, Chats, NewChat, is_not_found};
+use super::{ChatDecided, Chats, NewChat, is_not_found};
 use crate::backoff::Backoff;
 use crate::client::part;
 use crate::error::{Error, Result};
@@ -115,7 +116,11 @@ impl Chat {
     }
 
     /// Decides about a call of it.
-    pub async fn resolve(&self, relay_id: &str, answer: &ChatAnswer) -> Result<ChatDecided> {
+    pub async fn resolve(
+        &self,
+        relay_id: &str,
+        answer: &PermissionResponse,
+    ) -> Result<ChatDecided> {
         let chats = &self.chats;
         chats.resolve(&self.session_id, relay_id, answer).await
     }

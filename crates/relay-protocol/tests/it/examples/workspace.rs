@@ -5,6 +5,7 @@ use relay_protocol::api::audit::{EraseEvents, EventsErased};
 use relay_protocol::api::events::{EventList, EventQuery};
 use relay_protocol::api::service::{Health, ServiceStatus};
 use relay_protocol::api::workspace::*;
+use relay_protocol::chat::ModelList;
 use relay_protocol::policy::{Policy, PolicyPatch, RedactMessages};
 use relay_protocol::problem::{ErrorCode, Problem};
 
@@ -41,6 +42,7 @@ pub(super) fn examples() -> Vec<Example> {
         AgentRegistered: r#"{"agent":%A,"token":"at_x"}"#;
         TokenRotated: r#"{"token":"at_y","graceUntil":"%T"}"#;
         UpdateAgent: r#"{"metadata":{}}"#;
+        ModelList: r#"{"models":["a/b"],"defaultModel":"a/b"}"#, r#"{"models":[]}"#;
         CreateChannel: r#"{"name":"ops"}"#, r#"{"name":"ops","topic":"t"}"#;
         UpdateChannel: r#"{}"#, r#"{"topic":"t","archived":true}"#;
         InviteAgents: r#"{"agents":["@bob"]}"#;

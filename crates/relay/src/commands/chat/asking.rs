@@ -3,7 +3,7 @@
 //! Only a key that was pressed alone and after the question was shown decides, as in `relay permission watch`. While nothing is
 //! asked the terminal edits lines as it always does.
 
-use relay_sdk::ChatAnswer;
+use relay_sdk::PermissionResponse;
 use serde_json::Value;
 
 use crate::output::{Style, one_line};
@@ -66,17 +66,17 @@ impl Question {
     }
 
     /// The decision on the wire. It is about exactly what was shown.
-    pub(super) fn answer(&self, answer: &Answer) -> ChatAnswer {
+    pub(super) fn answer(&self, answer: &Answer) -> PermissionResponse {
         let decided = match answer {
-            Answer::Allow => ChatAnswer::approve(),
-            Answer::Always => ChatAnswer::approve_always(),
-            Answer::Deny(reason) => ChatAnswer::deny(reason.as_deref()),
-            Answer::Stop => ChatAnswer {
-                stop: true,
-                ..ChatAnswer::deny(None)
+            Answer::Allow => PermissionResponse::approve(),
+            Answer::Always => PermissionResponse::approve_always(),
+            Answer::Deny(reason) => PermissionResponse::deny(reason.as_deref()),
+            Answer::Stop => PermissionResponse {
+                stop: Some(true),
+                ..PermissionResponse::deny(None)
             },
         };
-        ChatAnswer {
+        PermissionResponse {
             args_hash: self.args_hash.clone(),
             ..decided
         }
@@ -247,12 +247,12 @@ mod tests {
     fn decisions_are_about_what_was_shown() {
         let question = Question::of(&json!({ "id": "p", "argsHash": "h" }));
         let reason = Answer::Deny(Some("no".to_owned()));
-        let denied = ChatAnswer {
+        let denied = PermissionResponse {
             args_hash: Some("h".to_owned()),
-            ..ChatAnswer::deny(Some("no"))
+            ..PermissionResponse::deny(Some("no"))
         };
         assert_eq!(question.answer(&reason), denied);
-        assert!(question.answer(&Answer::Stop).stop);
-        assert!(question.answer(&Answer::Always).always);
+        assert_eq!(question.answer(&Answer::Stop).stop, Some(true));
+        assert_eq!(question.answer(&Answer::Always).always, Some(true));
     }
 }

@@ -1,6 +1,6 @@
 //! Chats by the client library: events are read, questions decided, and a chat that is held goes on over a network that breaks.
 
-use relay_sdk::{Chat, ChatAnswer, ChatDecided, ChatEvent, NewChat, Relay};
+use relay_sdk::{Chat, ChatDecided, ChatEvent, NewChat, PermissionResponse, Relay};
 use serde_json::{Value, json};
 
 use super::room::{MODEL, Room, calls, text};
@@ -37,18 +37,24 @@ async fn a_chat_is_read_and_decided() {
     assert_eq!(connected.kind(), "connected");
     assert_eq!(text(&connected.data, "sessionId"), chat.session_id());
     let first = text(&until(&mut chat, "relay").await.data, "id");
-    let wrong = ChatAnswer {
+    let wrong = PermissionResponse {
         args_hash: Some("of something else".to_owned()),
-        ..ChatAnswer::approve()
+        ..PermissionResponse::approve()
     };
     // What can't be is an error, and the question waits on.
     chat.resolve(&first, &wrong).await.unwrap_err();
-    let decided = chat.resolve(&first, &ChatAnswer::approve()).await.unwrap();
+    let decided = chat
+        .resolve(&first, &PermissionResponse::approve())
+        .await
+        .unwrap();
     assert_eq!(decided, ChatDecided::Taken);
-    let late = chat.resolve(&first, &ChatAnswer::approve()).await.unwrap();
+    let late = chat
+        .resolve(&first, &PermissionResponse::approve())
+        .await
+        .unwrap();
     assert_eq!(late, ChatDecided::TooLate);
     let second = text(&until(&mut chat, "relay").await.data, "id");
-    let no = ChatAnswer::deny(Some("one is enough"));
+    let no = PermissionResponse::deny(Some("one is enough"));
     chat.resolve(&second, &no).await.unwrap();
     let end = until(&mut chat, "harness_end").await;
     assert_eq!(end.data["reason"], "final");
@@ -98,7 +104,7 @@ async fn a_held_chat_goes_on_when_the_network_is_back() {
     };
     proxy.set(Weather::Down);
     let direct = client(&room, &room.desk.server.url).chats();
-    let yes = ChatAnswer::approve();
+    let yes = PermissionResponse::approve();
     let decided = direct.resolve(chat.session_id(), &asked, &yes).await;
     assert_eq!(decided.unwrap(), ChatDecided::Taken);
     let rest = async {
