@@ -37,7 +37,7 @@ impl State {
         }
         self.heard_of(session, times);
         if let Some(&agent) = self.sessions.get(&session) {
-            self.touch(agent);
+            self.touch_session(agent, session);
         }
     }
 
@@ -77,7 +77,7 @@ impl State {
             live.backlog.next_turn();
         }
         let agent = live.row.agent;
-        self.touch(agent);
+        self.touch_session(agent, session);
     }
 
     /// A session stands at a boundary no more.

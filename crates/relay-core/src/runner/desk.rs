@@ -52,6 +52,26 @@ pub(super) struct Desk {
     pub(super) stalled_until: Option<Mono>,
     /// Whether the desk is in the queue of those to look at.
     pub(super) queued: bool,
+    /// What is to be looked at then.
+    pub(super) stirred: Stirred,
+    /// The session that was the current one when the desk was looked at last.
+    pub(super) served: Option<SessionNo>,
+}
+
+/// Where something has changed at a desk. An agent may have thousands of sessions, so those that nothing has happened to are
+/// not looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stirred {
+    /// In these sessions. What follows for others follows from which one is the current one.
+    Sessions(BTreeSet<SessionNo>),
+    /// Anywhere.
+    Everything,
+}
+
+impl Default for Stirred {
+    fn default() -> Self {
+        Self::Sessions(BTreeSet::new())
+    }
 }
 
 /// A delivery that waits.
@@ -402,6 +422,8 @@ impl Desk {
             holds: 0,
             stalled_until: None,
             queued: false,
+            stirred: Stirred::default(),
+            served: None,
         }
     }
 
@@ -411,6 +433,18 @@ impl Desk {
         newest_first
             .find(|(_, live)| live.row.can_be_current())
             .map(|(no, _)| *no)
+    }
+
+    /// The sessions to look at, oldest first; from here on nothing has changed.
+    pub(super) fn take_stirred(&mut self) -> Vec<SessionNo> {
+        match std::mem::take(&mut self.stirred) {
+            Stirred::Everything => self.sessions.keys().copied().collect(),
+            Stirred::Sessions(mut some) => {
+                some.extend(self.served);
+                some.extend(self.current());
+                some.into_iter().collect()
+            }
+        }
     }
 
     /// Whether nothing may be offered at the moment.

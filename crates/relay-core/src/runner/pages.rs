@@ -91,7 +91,7 @@ impl State {
                 live.addressed.insert(position, Waiting::new(row));
             }
         }
-        self.touch(agent);
+        self.touch_session(agent, session);
     }
 
     pub(super) fn due(&mut self, due: Result<DueNow>, times: Times) {

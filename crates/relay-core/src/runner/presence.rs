@@ -37,7 +37,7 @@ impl State {
             self.give_back_if_offline(no);
         }
         self.schedule(no);
-        self.touch(agent);
+        self.touch_session(agent, no);
     }
 
     /// What was offered to a session that went offline is free again.
@@ -96,7 +96,7 @@ impl State {
         if desk.sessions.is_empty() {
             self.desks.remove(&agent);
         } else {
-            self.touch(agent);
+            self.touch_session(agent, session);
         }
     }
 
@@ -171,7 +171,7 @@ impl State {
         live.changed();
         let agent = live.row.agent;
         self.schedule(session);
-        self.touch(agent);
+        self.touch_session(agent, session);
         Some(id)
     }
 
@@ -221,7 +221,7 @@ impl State {
             self.stall(agent, times);
         }
         self.schedule(session);
-        self.touch(agent);
+        self.touch_session(agent, session);
         self.forget_if_done(session);
     }
 
@@ -316,6 +316,6 @@ impl State {
             self.commands.push(Command::TakeBack(session));
         }
         self.schedule(session);
-        self.touch(agent);
+        self.touch_session(agent, session);
     }
 }

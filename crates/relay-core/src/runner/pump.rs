@@ -46,12 +46,14 @@ impl State {
         let Some(desk) = self.desks.get_mut(&agent) else {
             return;
         };
+        let sessions = desk.take_stirred();
+        // Everything is looked at when that is over.
         if desk.is_held(times.mono) {
             return;
         }
         desk.stalled_until = None;
-        let sessions: Vec<SessionNo> = desk.sessions.keys().copied().collect();
         let current = desk.current();
+        desk.served = current;
         for session in sessions {
             let Some(live) = self.live(session) else {
                 continue;
@@ -95,7 +97,7 @@ impl State {
                 live.openings.pop_front();
             }
             // What is open at other moments has not been looked at.
-            self.touch(agent);
+            self.touch_session(agent, session);
         }
     }
 

@@ -14,7 +14,7 @@ use relay_protocol::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::control::{Control, Recalling};
-use super::desk::{Desk, Live, Mono};
+use super::desk::{Desk, Live, Mono, Stirred};
 use super::link::{CloseReason, LinkId, SessionLink};
 use super::permissions::Expiries;
 use super::switchboard::{Call, Switchboard};
@@ -200,8 +200,25 @@ impl State {
         self.workspaces.get(&workspace_no).map(|row| &row.policy)
     }
 
-    /// A desk is to be looked at.
+    /// A desk is to be looked at, with all its sessions.
     pub(super) fn touch(&mut self, agent: AgentNo) {
+        if let Some(desk) = self.desks.get_mut(&agent) {
+            desk.stirred = Stirred::Everything;
+        }
+        self.enqueue(agent);
+    }
+
+    /// A session is to be looked at: nothing else at its desk has changed, but for which one is the current one.
+    pub(super) fn touch_session(&mut self, agent: AgentNo, session: SessionNo) {
+        if let Some(desk) = self.desks.get_mut(&agent)
+            && let Stirred::Sessions(some) = &mut desk.stirred
+        {
+            some.insert(session);
+        }
+        self.enqueue(agent);
+    }
+
+    fn enqueue(&mut self, agent: AgentNo) {
         if let Some(desk) = self.desks.get_mut(&agent)
             && !desk.queued
         {
