@@ -231,10 +231,27 @@ impl Http {
 
     /// Asks until there is an answer, nobody has patience any more, or asking again could do harm.
     pub(crate) async fn ask(&self, call: Call) -> Result<Answer> {
+        self.repeated(&call, || self.attempt(&call)).await
+    }
+
+    /// Asks in the same way for an answer that comes piece by piece.
+    pub(crate) async fn stream(&self, call: &Call) -> Result<Streaming> {
+        self.repeated(call, || self.begin(call)).await
+    }
+
+    /// Asks once for such an answer.
+    pub(crate) async fn stream_once(&self, call: &Call) -> Result<Streaming> {
+        self.begin(call).await.map_err(Failure::into_error)
+    }
+
+    async fn repeated<T, A>(&self, call: &Call, attempt: impl Fn() -> A) -> Result<T>
+    where
+        A: Future<Output = std::result::Result<T, Failure>>,
+    {
         let until = Instant::now() + self.options.patience;
         let mut backoff = Backoff::default();
         loop {
-            let failure = match self.attempt(&call).await {
+            let failure = match attempt().await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -245,7 +262,7 @@ impl Http {
                     tokio::time::sleep(wait).await;
                     continue;
                 }
-                return self.attempt(&call).await.map_err(Failure::into_error);
+                return attempt().await.map_err(Failure::into_error);
             };
             return Err(error);
         }
@@ -253,14 +270,11 @@ impl Http {
 
     async fn attempt(&self, call: &Call) -> std::result::Result<Answer, Failure> {
         let mut sender = self.sender().await.map_err(Failure::NotSent)?;
-        let sending = async {
+        let answering = async {
             let response = sender.send_request(self.request(call)).await;
             read(response.map_err(|error| lost(&error))?).await
         };
-        let patience = self.options.timeout;
-        let answered = timeout(patience, sending).await;
-        let (status, answer) =
-            answered.map_err(|_| Failure::Unknown(Error::TimedOut(patience)))??;
+        let (status, answer) = self.in_time(answering).await?;
         self.keep(sender);
         if status.is_success() {
             return Ok(answer);
@@ -268,27 +282,30 @@ impl Http {
         Err(Failure::Refused((call.refusal)(status, &answer.body)))
     }
 
-    /// Asks once for an answer that comes piece by piece.
-    pub(crate) async fn stream(&self, call: &Call) -> Result<Streaming> {
-        let mut sender = self.sender().await?;
-        let patience = self.options.timeout;
+    async fn begin(&self, call: &Call) -> std::result::Result<Streaming, Failure> {
+        let mut sender = self.sender().await.map_err(Failure::NotSent)?;
         let sending = sender.send_request(self.request(call));
-        let response = timeout(patience, sending)
-            .await
-            .map_err(|_| Error::TimedOut(patience))?;
-        let response = response.map_err(|error| lost(&error).into_error())?;
+        let beginning = async { sending.await.map_err(|error| lost(&error)) };
+        let response = self.in_time(beginning).await?;
         if response.status().is_success() {
             return Ok(Streaming {
                 body: response.into_body(),
                 _sender: sender,
             });
         }
-        let refused = timeout(patience, read(response)).await;
-        let (status, answer) = refused
-            .map_err(|_| Error::TimedOut(patience))?
-            .map_err(Failure::into_error)?;
+        let (status, answer) = self.in_time(read(response)).await?;
         self.keep(sender);
-        Err(Error::Problem((call.refusal)(status, &answer.body)))
+        Err(Failure::Refused((call.refusal)(status, &answer.body)))
+    }
+
+    /// Waits as long as one attempt may take.
+    async fn in_time<T>(
+        &self,
+        attempt: impl Future<Output = std::result::Result<T, Failure>>,
+    ) -> std::result::Result<T, Failure> {
+        let patience = self.options.timeout;
+        let done = timeout(patience, attempt).await;
+        done.map_err(|_| Failure::Unknown(Error::TimedOut(patience)))?
     }
 
     fn request(&self, call: &Call) -> Request<Full<Bytes>> {

@@ -167,7 +167,7 @@ impl Chat {
         let mut backoff = Backoff::default();
         loop {
             let call = look(&self.session_id, self.seen);
-            match self.chats.http.stream(&call).await {
+            match self.chats.http.stream_once(&call).await {
                 Ok(streaming) => {
                     self.streaming = streaming;
                     // Half of an event comes again, whole.
