@@ -7,6 +7,7 @@
 
 mod actions;
 mod calls;
+mod chats;
 mod controls;
 mod dedupe;
 #[path = "../../../relay-server/tests/it/layout.rs"]
