@@ -60,18 +60,11 @@ fn is_falsy(value: &Value) -> bool {
 
 fn decision(response: PermissionResponse, response_id: Option<String>) -> ResolvePermission {
     ResolvePermission {
-        approved: response.approved,
         // On a refusal it means nothing.
         always: response.always.filter(|_| response.approved),
-        option_id: response.option_id,
-        reason: response.reason,
-        updated_params: response.updated_params,
-        stop: response.stop,
-        guidance: response.guidance,
-        args_hash: response.args_hash,
         via: Some(VIA.to_owned()),
         response_id,
-        ..ResolvePermission::default()
+        ..response.into()
     }
 }
 

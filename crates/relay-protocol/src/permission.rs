@@ -384,19 +384,13 @@ impl ResolvePermission {
     /// Allows the call, this time.
     #[must_use]
     pub fn approve() -> Self {
-        Self {
-            approved: true,
-            ..Self::default()
-        }
+        PermissionResponse::approve().into()
     }
 
     /// Allows the call and those that the shown rule covers.
     #[must_use]
     pub fn approve_always() -> Self {
-        Self {
-            always: Some(true),
-            ..Self::approve()
-        }
+        PermissionResponse::approve_always().into()
     }
 
     /// Refuses the call; the agent reads the reason.
@@ -404,6 +398,22 @@ impl ResolvePermission {
     pub fn deny(reason: impl Into<String>) -> Self {
         Self {
             reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<PermissionResponse> for ResolvePermission {
+    fn from(response: PermissionResponse) -> Self {
+        Self {
+            approved: response.approved,
+            always: response.always,
+            option_id: response.option_id,
+            reason: response.reason,
+            updated_params: response.updated_params,
+            stop: response.stop,
+            guidance: response.guidance,
+            args_hash: response.args_hash,
             ..Self::default()
         }
     }
