@@ -27,8 +27,8 @@ thread_local! {
 
 /// Lets every thread of the runtime give back what was freed, from time to time. The allocator does that by
 /// itself only while it is asked for more, so not when everybody has left; and each thread can do it only
-/// for itself, so they do it when they are about to sleep ([`tidy`]). A thread that does it does nothing else for as long as
-/// tens of milliseconds, and has to get the memory anew afterwards: that waits until there is little to do.
+/// for itself, so they do it when they are about to sleep ([`tidy`]). A thread that does it does nothing else meanwhile,
+/// and a busy one has to get the memory anew afterwards: that waits until there is little to do.
 pub(crate) async fn give_back() -> Infallible {
     let runtime = tokio::runtime::Handle::current().metrics();
     let worked = || -> Duration {
