@@ -21,7 +21,7 @@ use super::reports::Backlog;
 use super::serve::Server;
 use super::served::Served;
 use super::traits::AgentSession;
-use super::{Done, Order};
+use super::{Done, Order, Wait};
 use crate::client::create_run;
 use crate::error::{Error, Result};
 use crate::http::Http;
@@ -282,7 +282,15 @@ impl AttachedSession {
 
     /// Says that the session stands at a boundary; what is due there is handed over.
     pub async fn boundary(&self, kind: BoundaryKind) -> Result<()> {
-        self.order(|done| Order::Boundary(kind, done)).await
+        self.order(|done| Order::Boundary(kind, Wait::Offered, done))
+            .await
+    }
+
+    /// Says that the session stands at a boundary, and waits until it has received and answered what is due there. For owners that
+    /// put it in front of something of their own. Not to be awaited while the session receives a message: it waits for that, too.
+    pub async fn receive_due(&self, kind: BoundaryKind) -> Result<()> {
+        self.order(|done| Order::Boundary(kind, Wait::Answered, done))
+            .await
     }
 
     /// Says what became of a delivery that was accepted before, and waits until that is stored. For one that the session was just

@@ -43,11 +43,20 @@ pub(crate) enum Order {
     /// To report something.
     Emit(AgentSessionEvent, Option<Done>),
     /// To say that it stands at a boundary.
-    Boundary(BoundaryKind, Done),
+    Boundary(BoundaryKind, Wait, Done),
     /// To say what became of a delivery that was accepted before.
     Receipt(MessageReceipt, Done),
     /// To be served no longer.
     Stop,
+}
+
+/// What the owner waits for at a boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Until what is due was offered.
+    Offered,
+    /// Until the session has also answered those offers.
+    Answered,
 }
 
 /// Told when something was done, or why not.

@@ -32,6 +32,10 @@ pub(super) struct Handled {
 }
 
 impl Handling {
+    pub(super) const fn id(&self) -> DeliveryId {
+        self.id
+    }
+
     /// Waits for the session. Safe to cancel.
     pub(super) async fn finish(mut self) -> Handled {
         self.wait().await

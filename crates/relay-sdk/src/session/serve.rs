@@ -27,7 +27,7 @@ use super::offers::Handling;
 use super::receipts::delivery_of;
 use super::reports::{Backlog, Reports};
 use super::served::Served;
-use super::{Done, Order, Tag};
+use super::{Done, Order, Tag, Wait};
 use crate::error::{Error, Result};
 use crate::socket::{Clock, Command, Commands, Input, NowAttached, Said, SessionKey};
 
@@ -55,8 +55,10 @@ pub(super) struct Server {
     late: BTreeMap<DeliveryId, LateReceipt>,
     reports: Reports,
     report_at: Option<Instant>,
-    boundaries: BTreeMap<u64, Done>,
+    boundaries: BTreeMap<u64, (Wait, Done)>,
     last_boundary: u64,
+    /// Owners that wait until these offers are answered.
+    unanswered: Vec<(HashSet<DeliveryId>, Done)>,
     pub(super) work: JoinSet<Work>,
 }
 
@@ -102,6 +104,7 @@ impl Server {
             report_at: None,
             boundaries: BTreeMap::new(),
             last_boundary: 0,
+            unanswered: Vec::new(),
             work: JoinSet::new(),
         }
     }
@@ -116,6 +119,7 @@ impl Server {
         let ended = loop {
             let known = self.id;
             let ended = self.step(&tell).await;
+            self.settle_unanswered();
             if known != self.id {
                 self.enlist(known, &directory, &events);
             }
@@ -215,7 +219,7 @@ impl Server {
     fn lost(&mut self) -> End {
         self.link = None;
         self.offers.clear();
-        for (_, done) in std::mem::take(&mut self.boundaries) {
+        for (_, (_, done)) in std::mem::take(&mut self.boundaries) {
             let _ = done.send(Err(Error::Broken("the link was lost".to_owned())));
         }
         None
@@ -228,13 +232,13 @@ impl Server {
                 self.reports.push(event, done);
                 self.report();
             }
-            Order::Boundary(kind, done) => {
+            Order::Boundary(kind, wait, done) => {
                 let Some(link) = self.link else {
                     let _ = done.send(Err(Error::Broken("there is no link".to_owned())));
                     return;
                 };
                 self.last_boundary += 1;
-                self.boundaries.insert(self.last_boundary, done);
+                self.boundaries.insert(self.last_boundary, (wait, done));
                 let frame = BoundaryFrame {
                     session_id: link.session_id,
                     kind,
@@ -354,11 +358,16 @@ impl Server {
         match tag {
             Tag::Report { generation, n } => self.reported(generation, n, answer),
             Tag::LateReceipt(id) => self.late_stored(id, answer),
-            Tag::Boundary(number) => {
-                if let Some(done) = self.boundaries.remove(&number) {
+            Tag::Boundary(number) => match (self.boundaries.remove(&number), answer) {
+                // What is due was sent before the answer, so it is among the offers by now.
+                (Some((Wait::Answered, done)), Ok(_)) => {
+                    self.unanswered.push((self.open_offers(), done));
+                }
+                (Some((_, done)), answer) => {
                     let _ = done.send(answer.map(drop).map_err(Error::Problem));
                 }
-            }
+                (None, _) => {}
+            },
             Tag::Receipt(id) => {
                 if let Err(problem) = answer {
                     tracing::warn!(delivery.id = %id, problem.detail, "a receipt was refused");
@@ -372,6 +381,28 @@ impl Server {
             Tag::Released => return Some(Ok(())),
         }
         None
+    }
+
+    /// The offers that the session has not answered.
+    fn open_offers(&self) -> HashSet<DeliveryId> {
+        let waiting = self.offers.iter().map(|offer| offer.context.id);
+        let handling = self.handling.as_ref().map(Handling::id);
+        waiting.chain(handling).collect()
+    }
+
+    /// Releases the owners whose offers are answered, or gone with their link.
+    fn settle_unanswered(&mut self) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let open = self.open_offers();
+        for (offers, done) in std::mem::take(&mut self.unanswered) {
+            if offers.is_disjoint(&open) {
+                let _ = done.send(Ok(()));
+            } else {
+                self.unanswered.push((offers, done));
+            }
+        }
     }
 
     fn reported(

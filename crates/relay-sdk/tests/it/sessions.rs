@@ -247,6 +247,35 @@ async fn a_boundary_brings_what_waits_for_it() {
 }
 
 #[tokio::test]
+async fn an_owner_that_receives_what_is_due_waits_until_all_of_it_was_answered() {
+    const COUNT: usize = 5;
+    let world = World::start().await;
+    let (_, alice, bob) = world.pair().await;
+    let (session, mut told) = answering(&bob, |_, id| Ok(delivered(id)));
+    let mut capabilities = AgentSessionCapabilities::minimum();
+    capabilities.delivery.modes = vec![DeliveryMode::NextMessage];
+    let session = bob
+        .attach(session.with_capabilities(capabilities))
+        .await
+        .unwrap();
+    session
+        .receive_due(BoundaryKind::NextMessage)
+        .await
+        .unwrap();
+    for number in 0..COUNT {
+        let sending = alice.send_message("@bob", number.to_string());
+        sending.mode(DeliveryMode::NextMessage).await.unwrap();
+    }
+    session
+        .receive_due(BoundaryKind::NextMessage)
+        .await
+        .unwrap();
+    for _ in 0..COUNT {
+        told.try_recv().expect("it was received before");
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_can_not_be_is_refused() {
     let world = World::start().await;
     let (relay, _, bob) = world.pair().await;

@@ -4,6 +4,7 @@ use relay_protocol::delivery::DeliveryMode;
 
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::catalogue::MidTurn;
+use crate::acp::content::PromptContent;
 
 /// A way into an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +42,75 @@ pub(super) fn decide_way(
     }
 }
 
+/// How far a prompt of the user has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptStage {
+    /// What is due before it has not been asked for.
+    New,
+    /// What is due before it is here.
+    Received,
+    /// What was due before it has had a prompt of its own.
+    Preceded,
+}
+
+/// What the agent is prompted with next, when its user wants to say something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextPrompt {
+    /// Nothing yet: the relay is asked for what is due.
+    ReceiveDue,
+    /// What is due, alone.
+    Held,
+    /// What is due, and the user's words behind it.
+    UserWithHeld,
+    /// The user's words.
+    User,
+}
+
+/// Decides what comes before the user's words. Agents know their commands only at the beginning of a prompt, so what is due has one
+/// of its own before a command, once: the user does not wait for what comes meanwhile.
+pub(super) const fn next_prompt(stage: PromptStage, command: bool, is_due: bool) -> NextPrompt {
+    match (stage, command, is_due) {
+        (PromptStage::New, _, _) => NextPrompt::ReceiveDue,
+        (PromptStage::Received, true, true) => NextPrompt::Held,
+        (PromptStage::Received, false, true) => NextPrompt::UserWithHeld,
+        (PromptStage::Received, _, false) | (PromptStage::Preceded, _, _) => NextPrompt::User,
+    }
+}
+
+/// Whether a prompt is a command of the agent, such as `/compact`.
+pub(super) fn is_command(content: &[PromptContent]) -> bool {
+    match content.first() {
+        Some(PromptContent::Text(text)) => text.trim_start().starts_with('/'),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_due_comes_before_the_words_of_the_user() {
+        use NextPrompt::{Held, ReceiveDue, User, UserWithHeld};
+        use PromptStage::{New, Preceded, Received};
+        let table = [
+            // stage, command, is due, next
+            (New, false, false, ReceiveDue),
+            (New, true, true, ReceiveDue),
+            (Received, false, false, User),
+            (Received, false, true, UserWithHeld),
+            (Received, true, false, User),
+            (Received, true, true, Held),
+            (Preceded, true, true, User),
+            (Preceded, false, true, User),
+        ];
+        for (stage, command, is_due, expected) in table {
+            let next = next_prompt(stage, command, is_due);
+            assert_eq!(next, expected, "{stage:?} {command} {is_due}");
+        }
+        assert!(is_command(&[" /compact".into()]));
+        assert!(!is_command(&["see /etc/hosts".into()]) && !is_command(&[]));
+    }
 
     #[test]
     fn ways_in() {

@@ -2,7 +2,10 @@
 
 use relay_harness::acp::catalogue::MidTurn;
 use relay_harness::acp::content::PromptContent;
+use relay_harness::acp::session::RelaySession;
 use relay_sdk::DeliveryMode;
+use relay_sdk::protocol::delivery::DeliveryState;
+use relay_sdk::protocol::session::BoundaryKind;
 use serde_json::{Value, json};
 
 use super::support::{handshake, received, soon};
@@ -93,6 +96,78 @@ async fn messages_that_wait_for_the_end_of_a_turn_come_in_the_next_one() {
     }
     let all = world.prompts().join("\n");
     assert!(all.contains("when idle") && all.contains("next message"));
+}
+
+/// Puts an agent on the relay that has had one prompt and is idle, and stands at no boundary any more.
+async fn idle_bob(world: &mut World, turns: Value) -> RelaySession {
+    let bob = world
+        .bob_plays(json!({ "turns": turns }), MidTurn::None)
+        .await;
+    bob.prompt(vec![PromptContent::from("first")])
+        .await
+        .unwrap();
+    world.status("active").await;
+    world.seen.clear();
+    world.status("idle").await;
+    // Answered after the one that the session said itself.
+    let boundary = bob.attached().boundary(BoundaryKind::NextMessage);
+    boundary.await.unwrap();
+    bob
+}
+
+#[tokio::test]
+async fn what_waits_for_the_next_message_comes_with_the_next_prompt_of_the_user() {
+    let mut world = World::start().await;
+    let turns = json!([
+        [{"text": "hello"}, {"stop": "end_turn"}],
+        [{"text": "busy"}, {"untilCancelled": true}, {"stop": "cancelled"}],
+        [{"text": "thanks"}, {"stop": "end_turn"}],
+    ]);
+    let bob = idle_bob(&mut world, turns).await;
+    let mode = Some(DeliveryMode::NextMessage);
+    let waits = world.send("Mind the tests", mode).await;
+    let state = world.relay.delivery(waits).await.unwrap().state;
+    assert_eq!(
+        state,
+        DeliveryState::Pending,
+        "an idle session is no boundary"
+    );
+    let prompt = |text: &str| bob.prompt(vec![PromptContent::from(text)]);
+    prompt("Fix the build").await.unwrap();
+    assert_eq!(world.delivered(waits).await["evidence"]["turn"], 2);
+
+    // The user has typed ahead.
+    let waits = world.send("And the docs", mode).await;
+    let (typed, ()) = tokio::join!(prompt("Go on"), async { bob.cancel() });
+    typed.unwrap();
+    assert_eq!(world.delivered(waits).await["evidence"]["turn"], 3);
+    let prompts = world.prompts();
+    assert_eq!(prompts.len(), 3);
+    for (prompt, message, words) in [
+        (&prompts[1], "Mind the tests", "Fix the build"),
+        (&prompts[2], "And the docs", "Go on"),
+    ] {
+        let (message, words) = (prompt.find(message), prompt.find(words));
+        assert!(message.is_some() && message < words, "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_the_next_message_comes_before_a_command_of_the_user() {
+    let mut world = World::start().await;
+    let bob = idle_bob(&mut world, json!([])).await;
+    let mode = Some(DeliveryMode::NextMessage);
+    let waits = world.send("Mind the tests", mode).await;
+    let command = vec![PromptContent::from("/compact")];
+    soon(bob.prompt(command)).await.unwrap();
+    assert_eq!(world.delivered(waits).await["evidence"]["turn"], 2);
+    let prompts = world.prompts();
+    assert_eq!(prompts.len(), 3);
+    assert!(prompts[1].contains("Mind the tests") && !prompts[1].contains("/compact"));
+    assert_eq!(
+        prompts[2],
+        json!([{"type": "text", "text": "/compact"}]).to_string()
+    );
 }
 
 #[tokio::test]

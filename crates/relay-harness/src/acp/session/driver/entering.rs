@@ -5,17 +5,18 @@ use std::time::Duration;
 use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::RelayMessage;
+use relay_protocol::session::BoundaryKind;
 use relay_protocol::status::AgentStatus;
 use relay_sdk::{ControlError, failed, failed_for_now};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Driver, Order, Sent};
+use super::{Driver, Order, Sent, UserPrompt};
 use crate::acp::content::PromptContent;
 use crate::acp::host::{HostError, Steered};
 use crate::acp::session::parcel::{self, Delivery, Reply, STEER_DOOR};
 use crate::acp::session::watch::Seen;
-use crate::acp::session::way::{Way, decide_way};
+use crate::acp::session::way::{NextPrompt, PromptStage, Way, decide_way, is_command, next_prompt};
 
 /// How long evidence is waited for before a delivery is accepted; an offer counts as failed after 30 s.
 const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
@@ -49,7 +50,7 @@ impl Driver {
             content,
             reply: Some(reply),
         };
-        if self.waits_for_user() {
+        if self.waits_for_user() || self.receives_due {
             return self.hold(delivery, false);
         }
         let steering = self.session.host().handshake().extensions.steering;
@@ -66,23 +67,86 @@ impl Driver {
         }
     }
 
-    /// Prompts with what waits, when no turn runs: the user's words first.
+    /// Prompts with what waits, when no turn runs: the user's words first, together with what is due before them.
     pub(super) async fn next_turn(&mut self) {
         // What the agent does not take is followed by the next.
-        while self.turns == 0 {
-            if let Some((content, reply)) = self.user.pop_front() {
-                let sent = self.session.prompt(content).await;
-                let sent = sent.map(|turn| self.began(turn.detach(), Vec::new()));
-                let _ = reply.send(sent);
-                continue;
-            }
+        while self.turns == 0 && !self.receives_due {
             let count = self.held.len().min(PER_TURN);
-            if count == 0 || self.waits_for_user() {
-                return;
+            let next = match self.user.front() {
+                Some(prompt) => next_prompt(prompt.stage, is_command(&prompt.content), count > 0),
+                None if count == 0 || self.waits_for_user() => return,
+                None => NextPrompt::Held,
+            };
+            match next {
+                NextPrompt::ReceiveDue => self.receive_due(),
+                NextPrompt::Held => {
+                    if let Some(prompt) = self.user.front_mut() {
+                        prompt.stage = PromptStage::Preceded;
+                    }
+                    let deliveries = self.held.drain(..count).collect();
+                    self.prompt(deliveries).await;
+                }
+                NextPrompt::User => self.prompt_as_user(0).await,
+                NextPrompt::UserWithHeld => self.prompt_as_user(count).await,
             }
-            let deliveries = self.held.drain(..count).collect();
-            self.prompt(deliveries).await;
         }
+    }
+
+    /// Where a prompt of the user begins. That of a conversation goes in as it is, whatever waits for the agent.
+    pub(super) const fn first_stage(&self) -> PromptStage {
+        match self.talk {
+            Some(_) => PromptStage::Preceded,
+            None => PromptStage::New,
+        }
+    }
+
+    /// Asks for what is due before the user's prompt. In a task of its own, because what comes is received here.
+    fn receive_due(&mut self) {
+        self.receives_due = true;
+        let (attached, orders) = (self.attached.clone(), self.orders.clone());
+        tokio::spawn(async move {
+            // Without a link nothing is due.
+            let _ = attached.receive_due(BoundaryKind::NextMessage).await;
+            let _ = orders.send(Order::DueReceived).await;
+        });
+    }
+
+    pub(super) async fn due_received(&mut self) {
+        self.receives_due = false;
+        if let Some(prompt) = self.user.front_mut() {
+            prompt.stage = PromptStage::Received;
+        }
+        self.next_turn().await;
+        if self.session.alive().is_ok() {
+            self.rest();
+        }
+    }
+
+    /// Prompts with the user's words, and before them with so many deliveries.
+    async fn prompt_as_user(&mut self, count: usize) {
+        let Some(UserPrompt { content, reply, .. }) = self.user.pop_front() else {
+            return;
+        };
+        let deliveries: Vec<Delivery> = self.held.drain(..count).collect();
+        let contents = deliveries.iter().map(|delivery| &delivery.content);
+        let content = contents.chain([&content]).flatten().cloned();
+        let sent = self.session.prompt(content.collect::<Vec<_>>()).await;
+        let sent = match sent {
+            Ok(turn) => {
+                self.began(turn.detach(), deliveries);
+                Ok(())
+            }
+            Err(error) => {
+                // It may be the user's words that the agent does not take.
+                deliveries
+                    .into_iter()
+                    .rev()
+                    .for_each(|delivery| self.held.push_front(delivery));
+                Err(error)
+            }
+        };
+        // Whoever has prompted may be gone.
+        let _ = reply.send(sent);
     }
 
     /// A conversation begins with its user's words.

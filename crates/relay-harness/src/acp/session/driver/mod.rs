@@ -29,6 +29,7 @@ use super::parcel::Delivery;
 use super::place::Place;
 use super::reporter::Reporter;
 use super::watch::{Seen, Watch};
+use super::way::PromptStage;
 use crate::acp::capabilities::SessionFacts;
 use crate::acp::content::PromptContent;
 use crate::acp::event::{Event, SessionEvent};
@@ -38,7 +39,11 @@ use crate::acp::host::{HostError, Session};
 const TEXT_WAIT: Duration = Duration::from_millis(200);
 
 /// A prompt of the agent's user.
-type UserPrompt = (Vec<PromptContent>, oneshot::Sender<Result<(), HostError>>);
+struct UserPrompt {
+    content: Vec<PromptContent>,
+    reply: oneshot::Sender<Result<(), HostError>>,
+    stage: PromptStage,
+}
 
 /// Deliveries that are in a prompt whose turn has shown nothing yet.
 struct Sent {
@@ -69,6 +74,8 @@ pub(super) struct Driver {
     steering: usize,
     held: VecDeque<Delivery>,
     user: VecDeque<UserPrompt>,
+    /// Whether what is due before a prompt of the user is being received.
+    receives_due: bool,
     sent: Vec<Sent>,
 }
 
@@ -99,6 +106,7 @@ impl Driver {
             steering: 0,
             held: VecDeque::new(),
             user: VecDeque::new(),
+            receives_due: false,
             sent: Vec::new(),
         }
     }
@@ -141,9 +149,14 @@ impl Driver {
                 reply,
             } => self.receive(&message, &context, reply).await,
             Order::Prompt { content, reply } => {
-                self.user.push_back((content, reply));
+                self.user.push_back(UserPrompt {
+                    content,
+                    reply,
+                    stage: self.first_stage(),
+                });
                 self.next_turn().await;
             }
+            Order::DueReceived => self.due_received().await,
             Order::GiveBack { id, reply } => {
                 let _ = reply.send(self.give_back(id));
             }
@@ -200,11 +213,16 @@ impl Driver {
                 }
             }
             self.next_turn().await;
-            if self.turns == 0 {
-                let report = self.reporter.status(AgentStatus::Idle, None);
-                self.report(report);
-                self.at_boundary();
-            }
+            self.rest();
+        }
+    }
+
+    /// Reports the session as idle, unless another turn has begun or a prompt of the user is about to begin one.
+    fn rest(&mut self) {
+        if self.turns == 0 && !self.receives_due {
+            let report = self.reporter.status(AgentStatus::Idle, None);
+            self.report(report);
+            self.at_boundary();
         }
     }
 

@@ -41,6 +41,8 @@ pub(in crate::acp::session) enum Order {
     },
     /// A copy is on the relay, as long as this is kept.
     Forked(Box<RelaySession>),
+    /// Go on with the user's prompt: what was due before it has been received.
+    DueReceived,
     /// Cancel the turn that runs.
     Cancel,
     /// A turn has ended, and whatever waited for that has come.
