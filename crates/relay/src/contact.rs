@@ -1,6 +1,6 @@
 //! How a command finds a server, and as whom it acts there.
 //!
-//! The server is the one of `RELAY_URL`, or the one that `credentials.json` in the data directory tells of. The
+//! The server is the one of `RELAY_URL`, or the one that runs over the data directory (`local_server.rs`). The
 //! credential is, in this order: the kept token of the agent of `--as`, `RELAY_TOKEN`, the workspace key in
 //! `credentials.json`. What changes the workspace itself is done with the workspace key, whoever `--as` is.
 
@@ -14,10 +14,10 @@ use relay_protocol::names;
 use relay_sdk::{ErrorCode, Options, Relay};
 
 use crate::agent_tokens::AgentTokens;
-use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::hints;
+use crate::local_server::LocalServer;
 use crate::output::ColorChoice;
 
 /// How long a command that has reached the server goes on trying when the connection breaks.
@@ -36,6 +36,9 @@ pub(crate) struct GlobalArguments {
         help_heading = "Everywhere"
     )]
     pub(crate) data: Option<PathBuf>,
+    /// Whether the directory comes from the command itself and not from the environment.
+    #[arg(skip)]
+    pub(crate) data_is_flag: bool,
     /// Act as this agent, whose token `relay agent register` has kept
     #[arg(
         long = "as",
@@ -112,36 +115,34 @@ pub(crate) fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
 impl Contact {
     /// Finds the server and the credential.
     pub(crate) async fn find(globals: &GlobalArguments, actor: Actor) -> Outcome<Self> {
-        let contact = Self::of_workspace(globals)?;
+        let contact = Self::of_workspace(globals).await?;
         match (&globals.as_agent, actor) {
             (Some(agent), Actor::Chosen) => contact.acting_as(agent).await,
             _ => Ok(contact),
         }
     }
 
-    fn of_workspace(globals: &GlobalArguments) -> Outcome<Self> {
+    async fn of_workspace(globals: &GlobalArguments) -> Outcome<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let (url, token, credential, workspace) =
             match (variable("RELAY_URL"), variable("RELAY_TOKEN")) {
-                (Some(url), Some(token)) => (url, token, Credential::Variable, None),
+                (Some(url), Some(token)) => {
+                    check_same_server(globals, &url).await?;
+                    (url, token, Credential::Variable, None)
+                }
                 (Some(_), None) => {
                     return Err(Failure::usage("RELAY_URL is set and RELAY_TOKEN is not")
                         .next("set RELAY_TOKEN to a key or token of that server"));
                 }
                 (None, token) => {
                     let data = DataDirectory::locate(globals.data.as_deref())?;
-                    let file = data.credentials();
-                    let found = Credentials::read(&file)?.ok_or_else(|| nowhere(&data))?;
+                    let (url, found) = LocalServer::find(&data).await?.running(&data)?;
                     match token {
-                        Some(token) => (found.url, token, Credential::Variable, None),
+                        Some(token) => (url, token, Credential::Variable, None),
                         None => {
                             let workspace = Some(found.workspace_id);
-                            (
-                                found.url,
-                                found.workspace_key,
-                                Credential::File(file),
-                                workspace,
-                            )
+                            let file = Credential::File(data.credentials());
+                            (url, found.workspace_key, file, workspace)
                         }
                     }
                 }
@@ -308,16 +309,28 @@ impl Contact {
     }
 }
 
-/// There is no server that could be asked.
-fn nowhere(data: &DataDirectory) -> Failure {
+/// Refuses `--data` for one server and `RELAY_URL` for another: the command would reach the one that was not meant. A
+/// directory over which no server was ever started only keeps tokens.
+async fn check_same_server(globals: &GlobalArguments, url: &str) -> Outcome {
+    let Some(asked) = globals.data.as_deref().filter(|_| globals.data_is_flag) else {
+        return Ok(());
+    };
+    let found = match LocalServer::find(&DataDirectory::locate(Some(asked))?).await? {
+        LocalServer::Never => return Ok(()),
+        LocalServer::Running { url: local, .. } if is_same_url(&local, url) => return Ok(()),
+        LocalServer::Running { url: local, .. } => format!("its server is at {local}"),
+        LocalServer::Stopped => "no server runs over it".to_owned(),
+        LocalServer::Starting { .. } => "its server is starting".to_owned(),
+    };
     let message = format!(
-        "expected {}, which a server writes when it starts; found none",
-        data.credentials().display()
+        "RELAY_URL names the server at {url}, and --data the data in {}: {found}",
+        asked.display()
     );
-    Failure::new(Exit::ServerAway, "server_away", message).next(format!(
-        "start a server: {}; or set RELAY_URL and RELAY_TOKEN",
-        hints::command("up")
-    ))
+    Err(Failure::usage(message).next("unset RELAY_URL, or leave out --data"))
+}
+
+fn is_same_url(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 fn impatient() -> Options {

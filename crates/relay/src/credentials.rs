@@ -12,7 +12,10 @@ use crate::data::write_private;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Credentials {
-    pub(crate) url: String,
+    /// Where the server listens that was started over this data last; not there until one was. Only while a server
+    /// runs over this data (`running.rs`) is it known that this is the one that answers there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
     pub(crate) admin_key: String,
     pub(crate) workspace_id: WorkspaceId,
     pub(crate) workspace_key: String,
@@ -31,6 +34,11 @@ impl Credentials {
         let read = serde_json::from_str(&text);
         read.with_context(|| format!("{} is not what Relay wrote", path.display()))
             .map(Some)
+    }
+
+    /// The same for a copy of the data, whose server will listen elsewhere.
+    pub(crate) fn without_url(self) -> Self {
+        Self { url: None, ..self }
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<()> {

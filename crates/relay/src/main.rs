@@ -11,6 +11,7 @@ mod data;
 mod failure;
 mod hints;
 mod literal;
+mod local_server;
 mod logging;
 mod mcp_door;
 mod memory;
@@ -182,6 +183,7 @@ fn parse() -> Result<Arguments, clap::Error> {
     let mut arguments = Arguments::from_arg_matches(&matches)
         .map_err(|error| error.format(&mut Arguments::command()))?;
     let was_flag = matches.value_source("data") == Some(ValueSource::CommandLine);
+    arguments.globals.data_is_flag = was_flag;
     match &arguments.globals.data {
         Some(data) if data.as_os_str().is_empty() && was_flag => {
             let empty = "expected a directory after --data, found an empty text";

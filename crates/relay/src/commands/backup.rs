@@ -11,6 +11,7 @@ use relay_core::store::sqlite::Beside;
 use serde::Serialize;
 
 use crate::contact::GlobalArguments;
+use crate::credentials::Credentials;
 use crate::data::{DataDirectory, make_private, only_for_owner, write_private};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -93,9 +94,12 @@ fn copy(data: &DataDirectory, to: &Path) -> Outcome<u64> {
     Ok(bytes.len())
 }
 
-/// Copies what lies beside the database.
+/// Copies what lies beside the database. The address of the server is left out: whoever uses the copy must not reach
+/// the server of the original.
 pub(super) fn copy_beside(from: &DataDirectory, to: &DataDirectory) -> Outcome {
-    copy_file(&from.credentials(), &to.credentials())?;
+    if let Some(credentials) = Credentials::read(&from.credentials())? {
+        credentials.without_url().write(&to.credentials())?;
+    }
     copy_file(&from.config(), &to.config())?;
     for workspace in entries(&from.agents())? {
         let Some(name) = workspace.file_name() else {

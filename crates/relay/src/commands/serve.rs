@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use relay_core::environment::Environment;
-use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
+use relay_core::store::sqlite::{DatabaseLock, SqliteOptions, SqliteStore};
 use relay_core::{Caller, Engine};
 use relay_outbound::{Limits, Outbound};
 use relay_protocol::ids::WorkspaceId;
@@ -175,8 +175,10 @@ pub(crate) async fn open(
     new_workspace: bool,
 ) -> Result<(Arc<Engine>, Credentials)> {
     data.prepare_database()?;
+    let lock = DatabaseLock::take(&data.database())?;
+    forget_other_url(data, &url)?;
     let environment = Environment::system();
-    let store = SqliteStore::open(&options.store, environment.random.clone())?;
+    let store = SqliteStore::open_locked(lock, &options.store, environment.random.clone())?;
     let is_new = store.is_empty()?;
     // Tools run where their agents do, which for a server of one's own is this machine.
     let engine = Engine::new(Arc::new(store), environment)
@@ -185,7 +187,10 @@ pub(crate) async fn open(
     let engine = Arc::new(engine);
     let found = async {
         let credentials = match Credentials::read(&data.credentials())? {
-            Some(known) if !new_workspace => Credentials { url, ..known },
+            Some(known) if !new_workspace => Credentials {
+                url: Some(url),
+                ..known
+            },
             None if !is_new && !new_workspace => bail!(
                 "{} is there, but {} is not, so nobody could get in; restore it, or begin a new workspace \
                  beside the old ones with --new-workspace",
@@ -205,6 +210,17 @@ pub(crate) async fn open(
     Ok((engine, credentials?))
 }
 
+/// Removes an address from the credentials that is not the one of this server. In a copy of the data it is the address
+/// of another server, which must not be taken for this one while the database is opened.
+fn forget_other_url(data: &DataDirectory, url: &str) -> Result<()> {
+    match Credentials::read(&data.credentials())? {
+        Some(known) if known.url.as_deref().is_some_and(|other| other != url) => {
+            known.without_url().write(&data.credentials())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Where programs on this machine reach a server that listens there.
 pub(crate) fn url_of(address: SocketAddr) -> String {
     let host: IpAddr = match address.ip() {
@@ -221,7 +237,7 @@ async fn begin(engine: &Engine, url: String) -> Result<Credentials> {
     let admin_key = engine.create_admin_key(&owner).await?;
     let created = engine.create_workspace(&owner, FIRST_WORKSPACE).await?;
     Ok(Credentials {
-        url,
+        url: Some(url),
         admin_key,
         workspace_id: created.workspace_id,
         workspace_key: created.workspace_key,
@@ -269,7 +285,7 @@ impl<'a> Ready<'a> {
     ) -> Self {
         Self {
             status,
-            url: &credentials.url,
+            url: credentials.url.as_deref().unwrap_or_default(),
             data: data.path(),
             credentials: data.credentials(),
             workspace_id: credentials.workspace_id,

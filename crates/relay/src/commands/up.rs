@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relay_core::store::sqlite::OpenError;
 use relay_sdk::{Options, Relay};
 
 use super::serve::{self, Ready, Start, StartArguments};
@@ -11,9 +12,10 @@ use crate::credentials::Credentials;
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::hints;
+use crate::local_server::LocalServer;
 use crate::output::{Output, Style, fields};
 
-/// How long the server that may be running has to answer.
+/// How long the server that is running has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) const EXAMPLES: &str = "\
@@ -49,26 +51,41 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The credentials of the server that runs over this data, if one does: it lets us in with its own key.
+/// The credentials of the server that runs over this data, if one does. One that runs and can't be reached is an error:
+/// a second one can't start beside it.
 fn running(data: &DataDirectory) -> Outcome<Option<Credentials>> {
-    let Some(credentials) = Credentials::read(&data.credentials())? else {
-        return Ok(None);
-    };
-    let options = Options {
-        patience: Duration::ZERO,
-        timeout: PATIENCE,
-        connect_timeout: PATIENCE,
-        ..Options::default()
-    };
-    let relay = Relay::with_options(&credentials.url, &credentials.workspace_key, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, "failed", error.to_string()))?;
-    let workspace = runtime.block_on(relay.workspace());
-    let is_ours =
-        workspace.is_ok_and(|workspace| workspace.workspace_id == credentials.workspace_id);
-    Ok(is_ours.then_some(credentials))
+    let (process, why) = match runtime.block_on(LocalServer::find(data))? {
+        LocalServer::Never | LocalServer::Stopped => return Ok(None),
+        LocalServer::Starting { process } => {
+            (process, "it has not said where it listens".to_owned())
+        }
+        LocalServer::Running {
+            process,
+            url,
+            credentials,
+        } => {
+            let options = Options {
+                patience: Duration::ZERO,
+                timeout: PATIENCE,
+                connect_timeout: PATIENCE,
+                ..Options::default()
+            };
+            let relay = Relay::with_options(&url, &credentials.workspace_key, options)?;
+            match runtime.block_on(relay.health()) {
+                Ok(_) => return Ok(Some(credentials)),
+                Err(error) => (process, format!("it does not answer at {url}: {error}")),
+            }
+        }
+    };
+    let locked = OpenError::Locked {
+        path: data.database(),
+        holder: process,
+    };
+    Err(Failure::from(locked).next(why))
 }
 
 fn summary(style: &Style, state: &str, ready: &Ready<'_>) -> String {

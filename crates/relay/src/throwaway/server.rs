@@ -16,6 +16,7 @@ use crate::data::DataDirectory;
 
 /// A running server. Others find it by its directory, as they find any.
 pub(super) struct ThrowawayServer {
+    pub(super) url: String,
     pub(super) credentials: Credentials,
     directory: TempDir,
     stop: oneshot::Sender<()>,
@@ -34,7 +35,7 @@ impl ThrowawayServer {
         let listener = listener.context("no port of this machine can be listened on")?;
         let url = serve::url_of(listener.local_addr()?);
         let options = OpenOptions::usual(&data);
-        let (engine, credentials) = serve::open(&data, &options, url, false).await?;
+        let (engine, credentials) = serve::open(&data, &options, url.clone(), false).await?;
         let config = Config {
             // Whoever is connected at the end is part of the tour, which is over.
             drain_timeout: Duration::ZERO,
@@ -45,6 +46,7 @@ impl ThrowawayServer {
             let _ = stopped.await;
         }));
         Ok(Self {
+            url,
             credentials,
             directory,
             stop,

@@ -23,8 +23,7 @@ impl Stage {
     /// A server of its own, in a temporary directory.
     pub(crate) async fn own(purpose: &str) -> Outcome<Self> {
         let server = ThrowawayServer::start(purpose).await?;
-        let credentials = &server.credentials;
-        let mut stage = Self::on(&credentials.url, &credentials.workspace_key)?;
+        let mut stage = Self::on(&server.url, &server.credentials.workspace_key)?;
         stage.server = Some(server);
         Ok(stage)
     }

@@ -74,7 +74,7 @@ use uuid::Uuid;
 pub use self::beside::Beside;
 use self::checkpoint::Checkpointer;
 pub use self::connection::{OpenError, SqliteOptions, Synchronous, WriterHook};
-use self::lock::Lock;
+pub use self::lock::DatabaseLock;
 use self::migration::{STEPS, migrate};
 use self::opening::{Found, check_tail, create, examine};
 pub(crate) use self::permission_rules::judge;
@@ -114,13 +114,22 @@ pub struct SqliteStore {
     readers: Readers,
     hub: Arc<Hub>,
     path: PathBuf,
-    _lock: Lock,
+    _lock: DatabaseLock,
 }
 
 impl SqliteStore {
     /// Opens the database, creating it if there is none.
     pub fn open(options: &SqliteOptions, random: Arc<dyn Random>) -> Result<Self, OpenError> {
-        let lock = Lock::take(&options.path)?;
+        let lock = DatabaseLock::take(&options.path)?;
+        Self::open_locked(lock, options, random)
+    }
+
+    /// Opens the database like [`Self::open`]; the caller has taken its lock.
+    pub fn open_locked(
+        lock: DatabaseLock,
+        options: &SqliteOptions,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, OpenError> {
         let sqlite = |error| OpenError::from_sqlite(&options.path, error);
         let mut connection = options.open_writer().map_err(sqlite)?;
         match examine(&connection, &options.path)? {

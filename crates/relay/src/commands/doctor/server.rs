@@ -40,7 +40,13 @@ pub(super) async fn look(
     let contact = match Contact::find(globals, Actor::Workspace).await {
         Ok(contact) => contact,
         Err(failure) if failure.exit() == Exit::ServerAway => {
-            report.skip("server", Layer::Process, "none was started over this data")?;
+            if data.credentials().exists() {
+                report.check("server", Layer::Process, || {
+                    of(&failure, &hints::command("up"))
+                })?;
+            } else {
+                report.skip("server", Layer::Process, "none was started over this data")?;
+            }
             return Ok(Server::None);
         }
         Err(failure) => {

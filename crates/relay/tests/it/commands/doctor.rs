@@ -244,7 +244,7 @@ async fn a_server_that_is_away_is_a_matter_of_the_process() {
 #[tokio::test]
 async fn somebody_else_at_the_address_is_a_matter_of_the_network() {
     let Desk { setup, server } = Desk::new().await;
-    let address = server.address;
+    let (address, url, key) = (server.address, server.url.clone(), server.key.clone());
     server.kill().await;
     let listener = TcpListener::bind(address).await.unwrap();
     let answering = tokio::spawn(async move {
@@ -254,7 +254,11 @@ async fn somebody_else_at_the_address_is_a_matter_of_the_network() {
         }
     });
     let mut command = setup.relay();
-    command.args(["doctor", "--data"]).arg(setup.data());
+    command
+        .args(["doctor"])
+        .env("RELAY_DATA", setup.data())
+        .env("RELAY_URL", &url)
+        .env("RELAY_TOKEN", &key);
     let found = examined(&mut command).await;
     answering.abort();
     assert_eq!((found.code, found.broken()), (1, vec!["network"]));
