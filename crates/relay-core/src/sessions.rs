@@ -111,14 +111,24 @@ impl Engine {
             Some(token) => token.clone(),
             None => secret(RESUME_PREFIX, &*self.environment.random),
         };
+        let token_hash = hash_token(&token);
+        let id = SessionId::new(at, self.bits());
+        let known = match body.resume {
+            // The store refuses an unknown token when it is asked to attach.
+            Some(_) => self.store.session_of_token(token_hash).await?,
+            None => None,
+        };
+        let (no, attaching_id) = known.map_or((None, id), |(no, id)| (Some(no), id));
+        // Held until the link is connected, or this call fails or is given up.
+        let _attaching = self.runner.begin_attach(attaching_id, no).await;
         let attached = self
             .store
             .attach_session(NewSession {
                 viewer: caller.viewer()?,
                 agent: bare(&body.agent).to_owned(),
                 at,
-                id: SessionId::new(at, self.bits()),
-                token: hash_token(&token),
+                id,
+                token: token_hash,
                 resume: body.resume.is_some(),
                 harness: body.harness,
                 link: reach.kind,

@@ -290,8 +290,9 @@ impl Live {
         }
     }
 
-    /// When something about the session is to be looked at, if nothing happens before.
-    pub(super) fn wake_at(&self, policy: &Policy) -> Option<Mono> {
+    /// Says when something about the session is to be looked at, if nothing happens before. While it is
+    /// being attached, its grace time and its lease rest.
+    pub(super) fn wake_at(&self, policy: &Policy, is_attaching: bool) -> Option<Mono> {
         if self.ended.is_some() {
             return None;
         }
@@ -302,12 +303,11 @@ impl Live {
             .filter(|out| out.is_awaited(link))
             .map(|out| out.since + policy.offer_timeout_ms)
             .min();
-        let offline = self
-            .gone_since
+        let gone_since = self.gone_since.filter(|_| !is_attaching);
+        let offline = gone_since
             .filter(|_| self.can_go_offline())
             .map(|since| since + self.grace(policy));
-        let lease = self
-            .gone_since
+        let lease = gone_since
             .filter(|_| self.lease == Lease::Runs)
             .map(|since| since + policy.accepted_lease_ms);
         let share = self.backlog.next_share_at(self.is_safe());

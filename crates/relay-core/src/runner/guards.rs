@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
+use relay_protocol::ids::SessionId;
 
 use super::Inbox;
 use super::state::{Input, Stepped};
@@ -97,5 +98,24 @@ impl HoldGuard {
 impl Drop for HoldGuard {
     fn drop(&mut self) {
         self.inbox.put(Input::Released(self.agent));
+    }
+}
+
+/// Marks a session as being attached. Dropped, with or without success, the session's grace time and
+/// lease go on from where they are.
+pub(crate) struct AttachGuard {
+    inbox: Arc<Inbox>,
+    session: SessionId,
+}
+
+impl AttachGuard {
+    pub(super) const fn new(inbox: Arc<Inbox>, session: SessionId) -> Self {
+        Self { inbox, session }
+    }
+}
+
+impl Drop for AttachGuard {
+    fn drop(&mut self) {
+        self.inbox.put(Input::AttachEnded(self.session));
     }
 }

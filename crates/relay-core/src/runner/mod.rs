@@ -5,6 +5,7 @@
 //! one call at a time, so that a session gets them in order. `docs/delivery.md` has the whole picture.
 
 mod actions;
+mod attaching;
 mod calls;
 mod control;
 mod desk;
@@ -249,7 +250,7 @@ impl Runner {
                     jitter: self.jitter(),
                 };
                 self.store.change_session(change).then(move |result| {
-                    inbox.put(Input::Changed(session, is_stored(&result)));
+                    inbox.put(Input::Changed(session, to, is_stored(&result)));
                     if let Some(answer) = answer {
                         let _ = answer.send(result);
                     }

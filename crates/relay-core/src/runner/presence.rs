@@ -243,7 +243,8 @@ impl State {
         let Some(policy) = self.policy(live.row.workspace_no) else {
             return;
         };
-        let (before, at) = (live.timer, live.wake_at(policy));
+        let is_attaching = self.attaches.is_attaching(live.row.id);
+        let (before, at) = (live.timer, live.wake_at(policy, is_attaching));
         if before == at {
             return;
         }
@@ -260,9 +261,11 @@ impl State {
     }
 
     pub(super) fn session_timer(&mut self, session: SessionNo, times: Times) {
-        let Some(workspace_no) = self.live(session).map(|live| live.row.workspace_no) else {
+        let known = self.live(session).map(|live| &live.row);
+        let Some((workspace_no, id)) = known.map(|row| (row.workspace_no, row.id)) else {
             return;
         };
+        let is_attaching = self.attaches.is_attaching(id);
         let Some(policy) = self.policy(workspace_no) else {
             return;
         };
@@ -284,7 +287,8 @@ impl State {
         }
         let at_rest = live.is_safe();
         live.backlog.open_if_rested(times.mono, at_rest);
-        let gone_for = live.gone_since.map(|since| times.mono - since);
+        let gone_since = live.gone_since.filter(|_| !is_attaching);
+        let gone_for = gone_since.map(|since| times.mono - since);
         let goes_offline = live.can_go_offline() && gone_for.is_some_and(|gone| gone >= grace);
         let turn = match live.row.status {
             // Nobody is left who could say that it has ended.
@@ -308,6 +312,9 @@ impl State {
             })));
         }
         if goes_offline {
+            if turn == SessionTurn::Offline {
+                self.attaches.offline_requested(session);
+            }
             let reason = Some("its link was lost".to_owned());
             self.commands
                 .push(Command::Change(session, turn, reason, None));

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::Runner;
 use super::control::{Ask, Asked};
-use super::guards::{HoldGuard, OnDrop, Settling};
+use super::guards::{AttachGuard, HoldGuard, OnDrop, Settling};
 use super::link::{Deliver, LinkId, Parcel, SessionLink};
 use super::state::Offered;
 use super::waiter::Heard;
@@ -64,6 +64,22 @@ impl Runner {
             .collect();
         rows.sort_unstable_by_key(|row| row.no);
         rows
+    }
+
+    /// Begins to attach a session: until the guard is dropped it is not declared lost. If it is known
+    /// already, waits for an earlier request to mark it offline, which must not be carried out after it
+    /// came back.
+    pub(crate) async fn begin_attach(&self, id: SessionId, no: Option<SessionNo>) -> AttachGuard {
+        self.with(|state, _| state.begin_attach(id));
+        let guard = AttachGuard::new(self.inbox.clone(), id);
+        let Some(no) = no else { return guard };
+        loop {
+            let news = self.inbox.news.notified();
+            if !self.with(|state, _| state.attaches.awaits_offline(no)) {
+                return guard;
+            }
+            news.await;
+        }
     }
 
     /// A session comes back: its link of before is closed, and what was out over it is settled once this

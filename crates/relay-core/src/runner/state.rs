@@ -13,6 +13,7 @@ use relay_protocol::socket::ControlFrame;
 use relay_protocol::time::Timestamp;
 use tokio::sync::oneshot;
 
+use super::attaching::AttachTracker;
 use super::control::{Control, Recalling};
 use super::desk::{Desk, Live, Mono, Stirred};
 use super::link::{CloseReason, LinkId, SessionLink};
@@ -50,7 +51,9 @@ pub(super) enum Input {
     /// A change that held an agent back is over.
     Released(AgentNo),
     /// A change of a session is over; false: nothing was stored.
-    Changed(SessionNo, bool),
+    Changed(SessionNo, SessionTurn, bool),
+    /// A call that attaches a session is over, or was given up.
+    AttachEnded(SessionId),
     /// A call was left over by a former run.
     LeftOver(Arc<InvocationRow>),
     /// A call was marked as given to a handler; none: that could not be stored.
@@ -160,6 +163,7 @@ pub(super) struct State {
     pub(super) stepping: HashMap<Position, bool>,
     pub(super) recalls: HashMap<Position, Recalling>,
     pub(super) controls: HashMap<ControlId, Control>,
+    pub(super) attaches: AttachTracker,
     pub(super) waiters: Waiters,
     pub(super) switchboard: Switchboard,
     pub(super) expiries: Expiries,
@@ -275,7 +279,13 @@ impl State {
                 }
                 self.touch(agent);
             }
-            Input::Changed(session, stored) => self.changed(session, stored, times),
+            Input::Changed(session, turn, stored) => {
+                if turn == SessionTurn::Offline {
+                    self.attaches.offline_answered(session);
+                }
+                self.changed(session, stored, times);
+            }
+            Input::AttachEnded(session) => self.end_attach(session),
             Input::TakenBack(session, stored) => self.taken_back(session, stored, times),
         }
     }

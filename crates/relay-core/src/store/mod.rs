@@ -202,6 +202,8 @@ pub trait Store: Send + Sync + 'static {
     fn report(&self, report: Report) -> Reply<Reported>;
     /// One session, for its agent or the workspace.
     fn session(&self, viewer: Viewer, id: SessionId) -> Reply<Arc<SessionRow>>;
+    /// The session that this resume token belongs to, in any workspace; also one that has ended.
+    fn session_of_token(&self, token: Hash) -> Reply<Option<(SessionNo, SessionId)>>;
     /// Sessions, newest first, those of one agent or all.
     fn sessions(
         &self,

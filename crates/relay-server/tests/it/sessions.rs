@@ -4,3 +4,4 @@ mod attaching;
 mod controls;
 mod delivering;
 mod reporting;
+mod returning;

@@ -467,6 +467,10 @@ impl Store for SqliteStore {
         self.read(|connection| sessions::find(connection, viewer, id))
     }
 
+    fn session_of_token(&self, token: Hash) -> Reply<Option<(SessionNo, SessionId)>> {
+        self.read(|connection| sessions::of_token(connection, &token))
+    }
+
     fn sessions(
         &self,
         viewer: Viewer,

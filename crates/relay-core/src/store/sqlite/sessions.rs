@@ -330,6 +330,20 @@ pub(super) fn find(
         .ok_or(Error::UnknownSession(id))
 }
 
+/// Finds the session that a resume token belongs to.
+pub(super) fn of_token(
+    connection: &Connection,
+    token: &Hash,
+) -> Result<Option<(SessionNo, SessionId)>> {
+    Ok(connection
+        .prepare_cached("SELECT no, id FROM sessions WHERE token = ?1")?
+        .query_row([token], |row| {
+            let id = SessionId::from_uuid(uuid_of(row.get(1)?));
+            Ok((SessionNo(row.get(0)?), id))
+        })
+        .optional()?)
+}
+
 /// Sessions, newest first. An agent sees its own.
 pub(super) fn list(
     connection: &Connection,

@@ -235,6 +235,7 @@ impl World {
                         *id = link_id;
                         let now = relay_core::environment::Clock::now(&*self.clock);
                         self.model.links.insert(session, Line::Up(now));
+                        self.model.connected(session, at)?;
                     }
                     // The link broke before the answer came.
                     _ => {
@@ -485,6 +486,7 @@ impl World {
 
     pub(super) fn unplug(&mut self, at: usize) {
         let session = self.harnesses[at].session;
+        self.model.disconnected(at);
         let Some(id) = self.harnesses[at].unplug() else {
             return;
         };
@@ -502,6 +504,7 @@ impl World {
         if let Some(session) = harness.session {
             self.model.links.remove(&session);
         }
+        self.model.disconnected(at);
         harness.attaching = true;
         harness.lines += 1;
         let line = harness.lines;
@@ -621,6 +624,7 @@ impl World {
         self.harnesses[at].token = None;
         // Whether its link breaks is not told from now on.
         self.model.links.remove(&session);
+        self.model.disconnected(at);
         let key = self.key.clone();
         self.spawn(format!("release {at}"), move |engine| async move {
             let body = LifecycleRequest::default();
@@ -754,26 +758,48 @@ impl World {
         }
     }
 
-    /// Does everything that can be done without time passing.
+    /// Does everything that can be done without time passing, in any order: the runner may step between
+    /// any two things.
     pub(super) fn come_to_rest(&mut self) -> Result<Option<std::time::Duration>, Fault> {
-        for _ in 0..20_000 {
-            let mut busy = self.write(Fate::Made)?;
-            busy |= self.answer();
-            while self.executor.has_woken() {
-                self.poll()?;
-                busy = true;
-            }
-            if !self.air.is_empty() {
-                self.frame_arrives()?;
-                busy = true;
-            }
-            let wait = self.step()?;
-            busy |= self.gate().waiting() > 0 || !self.air.is_empty();
-            if !busy && !self.executor.has_woken() {
-                return Ok(wait);
+        for _ in 0..100_000 {
+            let possible = self.possible_without_time();
+            let Some(&what) = self.dice.pick(&possible) else {
+                let wait = self.step()?;
+                if self.possible_without_time().is_empty() {
+                    return Ok(wait);
+                }
+                continue;
+            };
+            match what {
+                Happening::Write => drop(self.write(Fate::Made)?),
+                Happening::Answer => drop(self.answer()),
+                Happening::Poll => self.poll()?,
+                Happening::Frame => self.frame_arrives()?,
+                _ => drop(self.step()?),
             }
         }
         Err("it never comes to rest".to_owned())
+    }
+
+    /// What can go on at this moment; steps only between other things.
+    fn possible_without_time(&self) -> Vec<Happening> {
+        let mut possible = Vec::new();
+        if self.gate().waiting() > 0 {
+            possible.push(Happening::Write);
+        }
+        if !self.answers.is_empty() {
+            possible.push(Happening::Answer);
+        }
+        if self.executor.has_woken() {
+            possible.push(Happening::Poll);
+        }
+        if !self.air.is_empty() {
+            possible.push(Happening::Frame);
+        }
+        if !possible.is_empty() {
+            possible.push(Happening::Step);
+        }
+        possible
     }
 
     /// Everybody who can be is attached and does something.

@@ -1,5 +1,7 @@
-//! The real store behind a gate: a write is made when the simulation says so, and answered when it says
-//! so. Between any two of these the process may die, and what was not made yet never is.
+//! The real store behind a gate: a call is made when the simulation says so, and answered when it says
+//! so. Between any two of these anything else may happen: time passes, the runner looks at its timers, and
+//! the process may die, after which what was not made yet never is. Only what the engine reads without
+//! waiting is answered on the spot.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -36,9 +38,10 @@ pub(super) struct Gate {
     calls: Mutex<VecDeque<Call>>,
 }
 
-/// A write that waits.
+/// A call that waits.
 struct Call {
     name: &'static str,
+    reads: bool,
     make: Box<Make>,
 }
 
@@ -72,6 +75,7 @@ impl Gate {
     /// Makes the next write; its answer is given later.
     pub(super) fn make_next(&self, fate: Fate) -> Option<(&'static str, Answer)> {
         let call = self.calls.lock().unwrap().pop_front()?;
+        let fate = if call.reads { Fate::Made } else { fate };
         Some((call.name, (call.make)(&self.real, fate)))
     }
 
@@ -83,7 +87,7 @@ impl Gate {
 
     fn later<T: Send + Unpin + 'static>(
         &self,
-        name: &'static str,
+        (name, reads): (&'static str, bool),
         make: impl FnOnce(&SqliteStore) -> Reply<T> + Send + 'static,
     ) -> Reply<T> {
         let (replier, reply) = Reply::pending();
@@ -94,23 +98,36 @@ impl Gate {
             };
             Box::new(move || replier.send(result))
         });
-        self.calls.lock().unwrap().push_back(Call { name, make });
+        self.calls
+            .lock()
+            .unwrap()
+            .push_back(Call { name, reads, make });
         reply
     }
 }
 
-/// Writes wait at the gate, or are made and answered on the spot; reads go straight through.
+/// Writes and reads wait at the gate, or are made and answered on the spot. What the engine reads without
+/// waiting, or with borrowed parameters, goes straight through.
 macro_rules! gate {
     (
         writes { $(fn $write:ident(&self $(, $warg:ident: $wtype:ty)*) -> $wreply:ty;)* }
         reads { $(fn $read:ident(&self $(, $rarg:ident: $rtype:ty)*) -> $rreply:ty;)* }
+        named { $(fn $named:ident(&self, $workspace:ident: u32, $name:ident: &str) -> $nreply:ty;)* }
+        on_the_spot { $(fn $spot:ident(&self $(, $sarg:ident: $stype:ty)*) -> $sreply:ty;)* }
     ) => {
         impl Store for Gate {
             $(fn $write(&self $(, $warg: $wtype)*) -> Reply<$wreply> {
-                self.later(stringify!($write), move |real| real.$write($($warg),*))
+                self.later((stringify!($write), false), move |real| real.$write($($warg),*))
             })*
             $(fn $read(&self $(, $rarg: $rtype)*) -> Reply<$rreply> {
-                self.real.$read($($rarg),*)
+                self.later((stringify!($read), true), move |real| real.$read($($rarg),*))
+            })*
+            $(fn $named(&self, $workspace: u32, $name: &str) -> Reply<$nreply> {
+                let $name = $name.to_owned();
+                self.later((stringify!($named), true), move |real| real.$named($workspace, &$name))
+            })*
+            $(fn $spot(&self $(, $sarg: $stype)*) -> Reply<$sreply> {
+                self.real.$spot($($sarg),*)
             })*
 
             fn live(&self) -> &Arc<Hub> {
@@ -124,6 +141,12 @@ macro_rules! gate {
             })*
             $(fn $read(&self $(, $rarg: $rtype)*) -> Reply<$rreply> {
                 self.real().$read($($rarg),*)
+            })*
+            $(fn $named(&self, $workspace: u32, $name: &str) -> Reply<$nreply> {
+                self.real().$named($workspace, $name)
+            })*
+            $(fn $spot(&self $(, $sarg: $stype)*) -> Reply<$sreply> {
+                self.real().$spot($($sarg),*)
             })*
 
             fn live(&self) -> &Arc<Hub> {
@@ -201,35 +224,27 @@ gate! {
         fn workspace_by_no(&self, no: u32) -> Arc<WorkspaceRow>;
         fn credential(&self, hash: Hash) -> Option<Credential>;
         fn observers(&self, workspace_no: u32, page: PageRequest) -> Page<ObserverToken>;
-        fn is_member(&self, agent: AgentNo, room: Uuid) -> bool;
-        fn agent(&self, workspace_no: u32, name: &str) -> Arc<AgentRow>;
         fn agent_by_no(&self, no: AgentNo) -> Arc<AgentRow>;
         fn agents(&self, workspace_no: u32, page: PageRequest) -> Page<AgentIdentity>;
-        fn channel(&self, workspace_no: u32, name: &str) -> Channel;
         fn channels(&self, workspace_no: u32, page: PageRequest) -> Page<Channel>;
-        fn members(&self, workspace_no: u32, channel: &str, page: PageRequest) -> Page<ChannelMember>;
-        fn message(&self, viewer: Viewer, id: MessageId) -> MessageView;
         fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Page<MessageView>;
         fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Page<MessageView>;
         fn readers(&self, viewer: Viewer, id: MessageId) -> Vec<Reader>;
         fn deliveries(&self, viewer: Viewer, id: MessageId) -> Vec<DeliverySummary>;
         fn delivery(&self, viewer: Viewer, id: DeliveryId) -> DeliveryStory;
         fn delivery_list(&self, viewer: Viewer, filter: DeliveryFilter, page: PageRequest) -> Page<DeliveryStory>;
-        fn message_at(&self, position: Position) -> Arc<RelayMessage>;
         fn session(&self, viewer: Viewer, id: SessionId) -> Arc<SessionRow>;
+        fn session_of_token(&self, token: Hash) -> Option<(SessionNo, SessionId)>;
         fn sessions(&self, viewer: Viewer, agent: Option<String>, page: PageRequest) -> Page<Arc<SessionRow>>;
         fn open_sessions(&self, after: SessionNo, limit: usize) -> Vec<Arc<SessionRow>>;
         fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Inbox;
         fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest) -> Page<Conversation>;
         fn search(&self, viewer: Viewer, search: Search) -> Page<SearchHit>;
-        fn action(&self, workspace_no: u32, name: &str) -> Arc<ActionRow>;
         fn actions(&self, query: ActionQuery) -> Page<ActionRow>;
-        fn invocation(&self, viewer: Viewer, id: InvocationId) -> InvocationRow;
         fn open_invocations(&self, after: Position, limit: usize) -> Vec<Arc<InvocationRow>>;
         fn webhook(&self, workspace_no: u32, id: WebhookId) -> (WebhookRow, usize);
         fn webhooks(&self, workspace_no: u32, page: PageRequest) -> Page<(WebhookRow, usize)>;
         fn active_webhooks(&self) -> Vec<Arc<WebhookRow>>;
-        fn webhook_retries(&self, row: &WebhookRow, now: Timestamp, limit: usize) -> WebhookRetries;
         fn webhook_attempts(&self, workspace_no: u32, id: WebhookId, page: PageRequest) -> Page<WebhookAttempt>;
         fn inbound_webhooks(&self, workspace_no: u32, page: PageRequest) -> Page<InboundRow>;
         fn attachment(&self, viewer: Viewer, id: AttachmentId) -> AttachmentContent;
@@ -237,6 +252,19 @@ gate! {
         fn head(&self, workspace_no: u32) -> ChainHead;
         fn verify(&self, workspace_no: u32) -> AuditReport;
         fn check_integrity(&self) -> Vec<String>;
+    }
+    named {
+        fn agent(&self, workspace_no: u32, name: &str) -> Arc<AgentRow>;
+        fn action(&self, workspace_no: u32, name: &str) -> Arc<ActionRow>;
+    }
+    on_the_spot {
+        fn is_member(&self, agent: AgentNo, room: Uuid) -> bool;
+        fn channel(&self, workspace_no: u32, name: &str) -> Channel;
+        fn members(&self, workspace_no: u32, channel: &str, page: PageRequest) -> Page<ChannelMember>;
+        fn message(&self, viewer: Viewer, id: MessageId) -> MessageView;
+        fn message_at(&self, position: Position) -> Arc<RelayMessage>;
+        fn invocation(&self, viewer: Viewer, id: InvocationId) -> InvocationRow;
+        fn webhook_retries(&self, row: &WebhookRow, now: Timestamp, limit: usize) -> WebhookRetries;
         fn backup(&self, to: &Path) -> ();
     }
 }

@@ -101,6 +101,9 @@ pub(super) struct Model {
     flushing: BTreeMap<AgentId, u32>,
     /// Sessions whose link is known to be up or down, and since when.
     pub(super) links: BTreeMap<SessionId, Line>,
+    /// Sessions whose attach call was answered and whose link has not broken since, and the harness at the
+    /// other end: none of these is offline.
+    connected: BTreeMap<SessionId, usize>,
     /// Times of the wall clock can't be compared any more.
     pub(super) clock_was_set: bool,
 }
@@ -133,6 +136,7 @@ impl Default for Model {
             latest: Timestamp::from_millis(0),
             flushing: BTreeMap::new(),
             links: BTreeMap::new(),
+            connected: BTreeMap::new(),
             clock_was_set: false,
         }
     }
@@ -254,6 +258,7 @@ impl Model {
                     session.status = status;
                     session.ended |= status.is_terminal();
                 }
+                self.reachable_unless_lost(id)?;
             }
             _ => {}
         }
@@ -400,6 +405,27 @@ impl Model {
         self.out.clear();
         self.flushing.clear();
         self.links.clear();
+        self.connected.clear();
+    }
+
+    /// A session has attached and has its link.
+    pub(super) fn connected(&mut self, session: SessionId, harness: usize) -> Result<(), Fault> {
+        self.connected.insert(session, harness);
+        self.reachable_unless_lost(session)
+    }
+
+    /// The link of a harness is broken, or about to be replaced.
+    pub(super) fn disconnected(&mut self, harness: usize) {
+        self.connected.retain(|_, at| *at != harness);
+    }
+
+    /// A session whose link is up must not be offline: nothing would be offered to it.
+    fn reachable_unless_lost(&self, id: SessionId) -> Result<(), Fault> {
+        let status = self.sessions.get(&id).map(|session| session.status);
+        if self.connected.contains_key(&id) && status == Some(AgentStatus::Offline) {
+            return Err(format!("{id} is offline although its link is up"));
+        }
+        Ok(())
     }
 
     /// The session that an agent's deliveries must go to.

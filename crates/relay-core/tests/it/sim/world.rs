@@ -433,13 +433,11 @@ impl World {
         let words = fault.split([' ', ':', ',', '(', ')']);
         for id in words.filter_map(|word| word.parse::<DeliveryId>().ok()) {
             let (engine, key) = (self.engine(), self.key.clone());
-            let mut alone = Executor::default();
-            alone.spawn("story".to_owned(), async move {
+            self.finish(async move {
                 if let Ok(delivery) = engine.delivery(&key, id).await {
                     println!("{}", delivery.story.unwrap_or_default());
                 }
             });
-            alone.poll_one(&mut self.dice);
         }
     }
 
