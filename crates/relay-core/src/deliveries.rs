@@ -145,8 +145,9 @@ impl Engine {
     /// One delivery with every decision, attempt and receipt, and the story of it all.
     pub async fn delivery(&self, caller: &Caller, id: DeliveryId) -> Result<Delivery> {
         let story = self.store.delivery(caller.reader()?, id).await?;
-        let (out, decisions) = self.runner.known(story.row.agent, story.row.position);
-        Ok(explain(&story, &decisions, out.as_ref()))
+        let (out, waiting) = self.runner.standing(&story);
+        let decisions = self.runner.decisions(story.row.agent, story.row.position);
+        Ok(explain(&story, &decisions, out.as_ref(), waiting))
     }
 
     /// Deliveries, newest first: those of the caller's messages and those for it.
@@ -164,13 +165,10 @@ impl Engine {
             .store
             .delivery_list(caller.reader()?, filter, page.request()?)
             .await?;
-        let items = page
-            .items
-            .iter()
-            .map(|story| {
-                let (out, _) = self.runner.known(story.row.agent, story.row.position);
-                summary(story, out.as_ref())
-            })
+        let standings = self.runner.standings(&page.items);
+        let items = page.items.iter().zip(standings);
+        let items = items
+            .map(|(story, (out, waiting))| summary(story, out.as_ref(), waiting))
             .collect();
         Ok(Page {
             items,
@@ -215,10 +213,17 @@ impl Engine {
         let listening = self.runner.listen(row.agent, row.position);
         let workspace = caller.workspace()?;
         let story = self.story(workspace, &row).await?;
-        match said(&story).or_else(|| put_off(&story)) {
+        match said(&story).or_else(|| self.put_off(&story)) {
             Some(receipt) => Ok(receipt),
             None => self.hear(workspace, &row, listening).await,
         }
+    }
+
+    /// The answer for a delivery that waits until a time.
+    fn put_off(&self, story: &DeliveryStory) -> Option<MessageReceipt> {
+        story.row.not_before?;
+        let (_, waiting) = self.runner.standing(story);
+        waiting.map(|waiting| answer(story.id, waiting.into()))
     }
 
     /// Reopens a failed delivery under the same id.
@@ -393,16 +398,6 @@ fn last_receipt(story: &DeliveryStory) -> Option<MessageReceipt> {
     })
 }
 
-/// The answer for a delivery that waits until a time.
-fn put_off(story: &DeliveryStory) -> Option<MessageReceipt> {
-    let until = story.row.not_before?;
-    let heard = Heard::Held {
-        waits_for: None,
-        why: format!("it waits until {until}"),
-    };
-    Some(answer(story.id, heard))
-}
-
 /// What was said about a delivery since it was like this, or how it had ended by then.
 fn said_since(story: &DeliveryStory, then: &DeliveryRow) -> Option<MessageReceipt> {
     let now = &story.row;
@@ -420,11 +415,20 @@ fn answer(id: DeliveryId, heard: Heard) -> MessageReceipt {
     metadata.insert("heldBy".to_owned(), "relay".into());
     match heard {
         Heard::Receipt(receipt) => return receipt,
-        Heard::Held { waits_for, why } => {
+        Heard::Held {
+            waits_for,
+            why,
+            code,
+            until,
+        } => {
             if let Some(mode) = waits_for {
                 metadata.insert("waitsFor".to_owned(), mode.as_str().into());
             }
+            if let Some(until) = until {
+                metadata.insert("until".to_owned(), until.to_string().into());
+            }
             metadata.insert("why".to_owned(), why.into());
+            metadata.insert("code".to_owned(), code.as_str().into());
         }
         Heard::Nothing => {}
     }

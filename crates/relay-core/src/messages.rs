@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use relay_protocol::api::messages::{MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget};
+use relay_protocol::api::messages::{
+    DeliverySummary, MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget,
+};
 use relay_protocol::delivery::Priority;
 use relay_protocol::event::ReactionChange;
 use relay_protocol::ids::{MessageId, WebhookId};
@@ -24,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::store::chain::Hash;
 use crate::store::requests::NewContent;
 use crate::store::{
-    Author, InboundRow, MessageEdit, NewMessage, ReactionRequest, SendRecord, WorkspaceRow,
+    Author, InboundRow, MessageEdit, NewMessage, ReactionRequest, SendRecord, Viewer, WorkspaceRow,
 };
 
 /// The author of what the workspace key sends.
@@ -34,7 +36,7 @@ impl Engine {
     /// Stores a message and one delivery for each recipient; answers once all of it is on disk.
     pub async fn send(&self, caller: &Caller, body: SendMessage) -> Result<MessageSent> {
         let record = self.send_record(caller, body).await?;
-        Ok(answer(&record))
+        self.sent(&record).await
     }
 
     /// Sends, and answers with the stored record itself.
@@ -74,7 +76,7 @@ impl Engine {
             idempotency,
         };
         let record = self.store.send(self.draft(caller, route, body)?).await?;
-        Ok(answer(&record))
+        self.sent(&record).await
     }
 
     /// Posts what comes in by a webhook, into its channel. It is shown as from outside, whatever name it gives itself.
@@ -118,7 +120,48 @@ impl Engine {
         };
         let new = self.compose(&workspace, author, Vec::new(), route, body)?;
         let record = self.store.send(new).await?;
-        Ok(answer(&record))
+        self.sent(&record).await
+    }
+
+    /// Makes the answer of a send: its deliveries as they stood then, and what they wait for.
+    async fn sent(&self, record: &SendRecord) -> Result<MessageSent> {
+        let message = record.message().clone();
+        let mut deliveries = record.deliveries();
+        if record.replayed.is_some() {
+            self.add_waits_of_before(record, &mut deliveries).await?;
+        } else {
+            let waits = self.runner.waits_of_send(record);
+            for (delivery, waiting) in deliveries.iter_mut().zip(waits) {
+                delivery.waiting = waiting;
+            }
+        }
+        Ok(MessageSent {
+            message_id: message.id,
+            message,
+            deliveries,
+            notices: (!record.notices.is_empty()).then(|| record.notices.clone()),
+        })
+    }
+
+    /// Adds to the first answer of a repeated send what those deliveries wait for that still do.
+    async fn add_waits_of_before(
+        &self,
+        record: &SendRecord,
+        deliveries: &mut [DeliverySummary],
+    ) -> Result<()> {
+        let viewer = Viewer {
+            workspace_no: record.position.workspace_no(),
+            agent: None,
+        };
+        let stories = self.store.deliveries(viewer, record.message().id).await?;
+        let standings = self.runner.standings(&stories);
+        for (story, (_, waiting)) in stories.iter().zip(standings) {
+            let mut all = deliveries.iter_mut();
+            if let Some(delivery) = all.find(|delivery| delivery.delivery_id == story.id) {
+                delivery.waiting = waiting;
+            }
+        }
+        Ok(())
     }
 
     fn draft(&self, caller: &Caller, route: Route, body: ReplyMessage) -> Result<NewMessage> {
@@ -268,16 +311,6 @@ struct Route {
     to: Option<SendTarget>,
     reply_to: Option<MessageId>,
     idempotency: Option<(String, Hash)>,
-}
-
-fn answer(record: &SendRecord) -> MessageSent {
-    let message = record.message().clone();
-    MessageSent {
-        message_id: message.id,
-        message,
-        deliveries: record.deliveries(),
-        notices: (!record.notices.is_empty()).then(|| record.notices.clone()),
-    }
 }
 
 fn check_text(text: &str, has_content: bool) -> Result<()> {

@@ -11,6 +11,7 @@ use relay_protocol::message::RelayMessageTarget;
 use crate::agents::bare;
 use crate::caller::Caller;
 use crate::channels::without_hash;
+use crate::delivery::story::brief;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result, StorageError};
 use crate::store::{Place, ReadMark, Search};
@@ -65,7 +66,12 @@ impl Engine {
     /// How a message's deliveries stand: all of them for its author, the own one for a recipient.
     pub async fn deliveries(&self, caller: &Caller, id: MessageId) -> Result<Vec<DeliverySummary>> {
         self.require_seen(caller, id).await?;
-        self.store.deliveries(caller.eyes()?, id).await
+        let stories = self.store.deliveries(caller.eyes()?, id).await?;
+        let standings = self.runner.standings(&stories);
+        let all = stories.iter().zip(standings);
+        Ok(all
+            .map(|(story, (out, waiting))| brief(story, out.as_ref(), waiting))
+            .collect())
     }
 
     /// Refuses a message that an observer may not see. For others the store itself decides.

@@ -51,6 +51,9 @@ pub struct Delivery {
     /// When the next attempt is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Timestamp>,
+    /// What it waits for; present while it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<WaitReason>,
     /// Whether it may have been seen although it did not end as delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub surfaced: Option<Surfaced>,
@@ -69,6 +72,68 @@ pub struct Delivery {
     /// All of it in plain words; only when one delivery is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub story: Option<String>,
+}
+
+literals! {
+    /// What a delivery that has not ended waits for.
+    pub enum WaitCode {
+        /// Nothing: it goes to the session next.
+        Due = "due",
+        /// The session was offered it and has not answered yet.
+        Offered = "offered",
+        /// The session has accepted it and surfaces it later.
+        Accepted = "accepted",
+        /// The session that has accepted it has no link; it waits for the session or for the end of its lease.
+        AcceptedUnreachable = "accepted_unreachable",
+        /// No session of the agent is connected; it waits in the inbox.
+        NoSession = "no_session",
+        /// The one session that it is for is not connected.
+        SessionAbsent = "session_absent",
+        /// The session is starting.
+        SessionStarting = "session_starting",
+        /// The session is paused.
+        SessionPaused = "session_paused",
+        /// The session is ending, has ended, or is offline.
+        SessionUnavailable = "session_unavailable",
+        /// The session has lost its link and may be back in a moment.
+        NoLink = "no_link",
+        /// The session has not reached a boundary at which it may be surfaced.
+        Boundary = "boundary",
+        /// It is to be flushed.
+        Manual = "manual",
+        /// The session has none of the boundaries at which it may be surfaced.
+        CapabilityMissing = "capability_missing",
+        /// As many offers as the session may have at a time are unanswered.
+        WindowFull = "window_full",
+        /// What waited while the agent was away comes in shares; this is of a later one.
+        Backlog = "backlog",
+        /// An attempt failed; the next one comes later.
+        RetryBackoff = "retry_backoff",
+        /// The session has put it off.
+        Deferred = "deferred",
+        /// The sender sends faster than the policy allows.
+        SenderRate = "sender_rate",
+        /// Two agents answer each other without end.
+        RunawayGuard = "runaway_guard",
+    }
+}
+
+/// What a delivery that has not ended waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitReason {
+    /// The reason in words.
+    pub why: String,
+    /// The reason for programs.
+    pub code: WaitCode,
+    /// The mode whose boundary it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<DeliveryMode>,
+    /// Since when nothing has happened to it: it was made, offered, accepted, put off or taken back then.
+    pub since: Timestamp,
+    /// The time it waits for, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 literals! {

@@ -182,6 +182,8 @@ const TYPES: &[(&str, Reference)] = wire_types![
     delivery_record::ReceiptSource,
     delivery_record::RetryDelivery,
     delivery_record::StoredReceipt,
+    delivery_record::WaitCode,
+    delivery_record::WaitReason,
     event::ActionEvent,
     event::ActionOffered,
     event::AgentEvent,

@@ -10,7 +10,7 @@ use relay_protocol::ids::SessionId;
 use relay_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::store::SessionNo;
+use crate::store::{DeliveryRow, SessionNo};
 
 /// One entry, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,14 @@ pub struct Offer {
     pub offered_at: Timestamp,
     /// Whether it went over a live link: only then silence uses up an attempt.
     pub live: bool,
+}
+
+impl Offer {
+    /// Whether a delivery still waits for the answer to this offer.
+    #[must_use]
+    pub const fn is_out_for(&self, row: &DeliveryRow) -> bool {
+        !row.state.is_terminal() && row.holder.is_none() && self.generation == row.generation
+    }
 }
 
 /// An offer with its end.

@@ -5,6 +5,7 @@
 //!   The store calls it inside the transaction that writes the result, so nothing comes between.
 //! - [`lane`] and [`shelf`]: which waiting deliveries are kept in memory, and in which order they go.
 //! - [`pace`]: how fast one sender and one conversation may go.
+//! - [`waiting`]: what a delivery that has not ended waits for.
 //! - [`story`]: all of it in plain words.
 
 pub mod apply;
@@ -15,3 +16,4 @@ pub mod lane;
 pub mod pace;
 pub mod shelf;
 pub mod story;
+pub mod waiting;

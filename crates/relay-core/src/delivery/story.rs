@@ -5,8 +5,13 @@
 
 mod words;
 
+pub(super) use self::words::shown;
+
+use relay_protocol::api::messages::DeliverySummary;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState};
-use relay_protocol::delivery_record::{Delivery, DeliveryAttempt, DeliveryDecision, StoredReceipt};
+use relay_protocol::delivery_record::{
+    Delivery, DeliveryAttempt, DeliveryDecision, StoredReceipt, WaitReason,
+};
 
 use super::history::{Entry, Offer, SettledOffer};
 use crate::store::DeliveryStory;
@@ -17,30 +22,51 @@ pub fn explain(
     known: &DeliveryStory,
     decisions: &[DeliveryDecision],
     out: Option<&Offer>,
+    waiting: Option<WaitReason>,
 ) -> Delivery {
     Delivery {
         decisions: Some(all_decisions(known, decisions, out)),
         attempts: Some(all_attempts(known, out)),
         receipts: Some(all_receipts(known)),
-        story: Some(story(known, decisions, out)),
-        ..summary(known, out)
+        story: Some(story(known, decisions, out, waiting.as_ref())),
+        ..summary(known, out, waiting)
+    }
+}
+
+/// A delivery as its message lists it.
+#[must_use]
+pub fn brief(
+    known: &DeliveryStory,
+    out: Option<&Offer>,
+    waiting: Option<WaitReason>,
+) -> DeliverySummary {
+    let row = &known.row;
+    DeliverySummary {
+        delivery_id: known.id,
+        agent: known.agent.name.clone(),
+        state: shown_state(known, out),
+        mode: row.mode,
+        waiting,
+        error: row.error.clone(),
     }
 }
 
 /// A delivery as lists show it.
 #[must_use]
-pub fn summary(known: &DeliveryStory, out: Option<&Offer>) -> Delivery {
+pub fn summary(
+    known: &DeliveryStory,
+    out: Option<&Offer>,
+    waiting: Option<WaitReason>,
+) -> Delivery {
     let row = &known.row;
+    let state = shown_state(known, out);
     let out = still_out(known, out);
     let mode = out.map(|offer| offer.mode).or(row.used_mode);
     Delivery {
         delivery_id: known.id,
         message_id: known.message_id,
         agent: known.agent.name.clone(),
-        state: match out {
-            Some(_) => DeliveryState::Offered,
-            None => row.state,
-        },
+        state,
         reason: row.reason,
         priority: row.priority,
         allow_downgrade: row.allow_downgrade,
@@ -54,6 +80,7 @@ pub fn summary(known: &DeliveryStory, out: Option<&Offer>) -> Delivery {
         generation: row.generation,
         deadline: row.deadline,
         next_attempt_at: row.not_before,
+        waiting,
         surfaced: row.surfaced,
         error: row.error.clone(),
         decisions: None,
@@ -66,7 +93,12 @@ pub fn summary(known: &DeliveryStory, out: Option<&Offer>) -> Delivery {
 /// The delivery's way in plain words: what was asked, one line for each thing that happened with the
 /// time since it was made, and how it stands.
 #[must_use]
-pub fn story(known: &DeliveryStory, decisions: &[DeliveryDecision], out: Option<&Offer>) -> String {
+pub fn story(
+    known: &DeliveryStory,
+    decisions: &[DeliveryDecision],
+    out: Option<&Offer>,
+    waiting: Option<&WaitReason>,
+) -> String {
     let out = still_out(known, out);
     let stored = known.history.iter().map(|entry| words::entry(known, entry));
     let decided = decisions.iter().map(|one| words::decision(known, one));
@@ -81,14 +113,21 @@ pub fn story(known: &DeliveryStory, decisions: &[DeliveryDecision], out: Option<
         text.push_str(&line.text);
     }
     text.push('\n');
-    text.push_str(&words::standing(known, out));
+    text.push_str(&words::standing(known, out, waiting));
     text
+}
+
+/// The state that users see: what is out to a session is stored as waiting.
+fn shown_state(known: &DeliveryStory, out: Option<&Offer>) -> DeliveryState {
+    match still_out(known, out) {
+        Some(_) => DeliveryState::Offered,
+        None => known.row.state,
+    }
 }
 
 /// The offer, if the delivery still waits for its answer.
 fn still_out<'a>(known: &DeliveryStory, out: Option<&'a Offer>) -> Option<&'a Offer> {
-    let waits = !known.row.state.is_terminal() && known.row.holder.is_none();
-    out.filter(|offer| waits && offer.generation == known.row.generation)
+    out.filter(|offer| offer.is_out_for(&known.row))
 }
 
 /// Why the last offer was made in a mode other than the one that was asked for.

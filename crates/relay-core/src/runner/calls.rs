@@ -156,23 +156,19 @@ impl State {
         told
     }
 
-    /// An offer that is out, and decisions that are not stored yet.
-    pub(super) fn known(
-        &self,
-        agent: AgentNo,
-        position: Position,
-    ) -> (Option<Offer>, Vec<DeliveryDecision>) {
+    /// Decisions about a delivery that are not stored yet.
+    pub(super) fn decisions(&self, agent: AgentNo, position: Position) -> Vec<DeliveryDecision> {
         let Some(desk) = self.desks.get(&agent) else {
-            return (None, Vec::new());
+            return Vec::new();
         };
         if let Some(out) = desk.out(position) {
-            return (Some(out.offer.clone()), out.waiting.decisions.clone());
+            return out.waiting.decisions.clone();
         }
         let mut lives = desk.sessions.values();
         let addressed = || lives.find_map(|live| live.addressed.get(&position));
         let waiting = desk.shelf.get(position).or_else(addressed);
         let decisions = waiting.map(|waiting| waiting.decisions.clone());
-        (None, decisions.unwrap_or_default())
+        decisions.unwrap_or_default()
     }
 
     /// An offer whose message can't be read at the moment: it is tried again later.

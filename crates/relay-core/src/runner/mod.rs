@@ -22,6 +22,7 @@ mod state;
 mod steps;
 mod switchboard;
 mod waiter;
+mod waits;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

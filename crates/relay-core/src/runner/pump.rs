@@ -13,6 +13,7 @@ use crate::delivery::apply::{Recall, Step};
 use crate::delivery::decide::{Decision, Moment, decide_delivery};
 use crate::delivery::history::Offer;
 use crate::delivery::shelf::{Next, Wanted};
+use crate::delivery::waiting::hold_code;
 use crate::store::{AgentNo, Position, SessionNo, WaitingQuery};
 use relay_protocol::link::LinkKind;
 
@@ -485,14 +486,18 @@ fn explain_one(
         return Some(Heard::no_session());
     };
     let view = live.view();
-    let decision = match decide_delivery(&view, &waiting.row, policy, Moment::Now, times.now) {
-        Decision::Hold(hold) => hold.decision(times.now, Some(live.row.id)),
-        _ => return None,
+    let Decision::Hold(hold) = decide_delivery(&view, &waiting.row, policy, Moment::Now, times.now)
+    else {
+        return None;
     };
+    let polls_at_boundaries = live.row.link == LinkKind::None;
     let heard = Heard::Held {
-        waits_for: decision.waits_for,
-        why: decision.reason.clone(),
+        waits_for: hold.waits_for,
+        why: hold.why.to_string(),
+        code: hold_code(&view, &waiting.row, &hold, polls_at_boundaries),
+        until: hold.until,
     };
+    let decision = hold.decision(times.now, Some(live.row.id));
     let waiting = match only {
         Some(session) => {
             let live = desk.sessions.get_mut(&session)?;

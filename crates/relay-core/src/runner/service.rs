@@ -358,14 +358,10 @@ impl Runner {
         listening
     }
 
-    /// What is known of a delivery in memory: an offer that is out, and decisions not stored yet.
-    pub(crate) fn known(
-        &self,
-        agent: AgentNo,
-        position: Position,
-    ) -> (Option<Offer>, Vec<DeliveryDecision>) {
+    /// Decisions about a delivery that are not stored yet.
+    pub(crate) fn decisions(&self, agent: AgentNo, position: Position) -> Vec<DeliveryDecision> {
         let (state, _) = self.memory();
-        state.known(agent, position)
+        state.decisions(agent, position)
     }
 }
 

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 
 use relay_protocol::delivery::{DeliveryMode, MessageReceipt};
+use relay_protocol::delivery_record::{WaitCode, WaitReason};
+use relay_protocol::time::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::delivery::waiting::NO_SESSION;
 use crate::store::{DeliveryRow, Position};
 
 /// What a caller is told.
@@ -18,6 +21,10 @@ pub(crate) enum Heard {
         waits_for: Option<DeliveryMode>,
         /// Why.
         why: String,
+        /// Why, for programs.
+        code: WaitCode,
+        /// The time it waits for, where that is known.
+        until: Option<Timestamp>,
     },
     /// Nothing came in time.
     Nothing,
@@ -28,7 +35,20 @@ impl Heard {
     pub(super) fn no_session() -> Self {
         Self::Held {
             waits_for: None,
-            why: "the agent has no session; it waits in the inbox".to_owned(),
+            why: NO_SESSION.to_owned(),
+            code: WaitCode::NoSession,
+            until: None,
+        }
+    }
+}
+
+impl From<WaitReason> for Heard {
+    fn from(waiting: WaitReason) -> Self {
+        Self::Held {
+            waits_for: waiting.waits_for,
+            why: waiting.why,
+            code: waiting.code,
+            until: waiting.until,
         }
     }
 }

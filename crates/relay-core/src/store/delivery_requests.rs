@@ -15,6 +15,7 @@ use super::requests::Viewer;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Entry;
 use crate::delivery::shelf::Wanted;
+use crate::delivery::waiting::LastChange;
 
 /// A step of one delivery.
 pub struct Advance {
@@ -135,6 +136,8 @@ pub struct DeliveryStory {
     pub agent: AgentIdentity,
     /// Who holds it.
     pub holder: Option<SessionId>,
+    /// The last thing that happened to it. Of one that has ended nobody asks: it is when it was made.
+    pub change: LastChange,
     /// What happened to it, oldest first; empty in lists.
     pub history: Vec<Entry>,
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+    Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
@@ -160,8 +160,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Reply<Page<MessageView>>;
     /// Who has read a message.
     fn readers(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<Reader>>;
-    /// How a message's deliveries stand.
-    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliverySummary>>;
+    /// A message's deliveries, those last that were not made by its send.
+    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliveryStory>>;
     /// One delivery with all that happened to it, for its recipient, the author, or the workspace.
     fn delivery(&self, viewer: Viewer, id: DeliveryId) -> Reply<DeliveryStory>;
     /// Deliveries, newest first: those of an agent's own messages and those for it.

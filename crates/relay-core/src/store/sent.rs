@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::position::{Position, id_at};
 use super::records::{AgentRow, DeliveryRow, RoomKind, RoomRow};
 use crate::delivery::pace::Brake;
+use crate::delivery::waiting::LastChange;
 
 /// The author of a message who has no mailbox.
 #[must_use]
@@ -204,7 +205,7 @@ impl SendRecord {
         self.position.plus(before)
     }
 
-    /// How the deliveries stood when the send was stored.
+    /// How the deliveries stood when the send was stored, but for what they waited for: the runner knows that.
     #[must_use]
     pub fn deliveries(&self) -> Vec<DeliverySummary> {
         if let Some(first) = &self.replayed {
@@ -218,6 +219,7 @@ impl SendRecord {
                 agent: recipient.agent.name.clone(),
                 state: recipient.state(),
                 mode: self.mode,
+                waiting: None,
                 error: recipient.problem.clone(),
             })
             .collect()
@@ -230,6 +232,18 @@ impl SendRecord {
             .zip(&self.recipients)
             .filter(|(_, recipient)| recipient.problem.is_none())
             .map(move |(at, recipient)| self.row(first.plus(at), recipient))
+    }
+
+    /// All deliveries as they were stored, each with what happened to it when it was made.
+    pub fn all_rows(&self) -> impl Iterator<Item = (DeliveryRow, LastChange)> {
+        let first = self.first_delivery();
+        (0..).zip(&self.recipients).map(move |(at, recipient)| {
+            let change = LastChange {
+                at: self.at,
+                deferred: recipient.brake.map(|brake| brake.reason.to_owned()),
+            };
+            (self.row(first.plus(at), recipient), change)
+        })
     }
 
     /// A recipient's delivery.

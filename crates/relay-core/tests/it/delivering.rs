@@ -27,5 +27,6 @@ mod retries;
 mod secrets;
 mod statuses;
 mod stories;
+mod waits;
 
 pub(crate) use self::kit::Prompt;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::Metadata;
 use crate::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
+use crate::delivery_record::WaitReason;
 use crate::ids::{AttachmentId, ConversationId, DeliveryId, MessageId};
 use crate::message::{AttachmentKind, RelayMessage, RelayMessageTarget};
 use crate::problem::Problem;
@@ -261,6 +262,9 @@ pub struct DeliverySummary {
     /// The mode that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<DeliveryMode>,
+    /// What it waits for; present while it has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<WaitReason>,
     /// Why it failed at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<Problem>>,

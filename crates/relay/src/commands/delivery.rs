@@ -106,7 +106,8 @@ async fn list(arguments: &ListArguments, contact: &Contact, output: &Output) -> 
         let mut table = Table::new(&["delivery", "agent", "state", "mode", "why"]);
         for delivery in &page.items {
             let mode = delivery.mode.or(delivery.requested_mode);
-            let why = delivery.error.as_ref().map(|error| one_line(&error.detail));
+            let failed = delivery.error.as_ref().map(|error| one_line(&error.detail));
+            let why = failed.or_else(|| delivery.waiting.as_ref().map(words::waiting));
             table.row([
                 delivery.delivery_id.to_string(),
                 format!("@{}", delivery.agent),
@@ -126,15 +127,7 @@ async fn list(arguments: &ListArguments, contact: &Contact, output: &Output) -> 
 async fn show(id: DeliveryId, contact: &Contact, output: &Output) -> Outcome {
     let delivery = contact.relay.delivery(id).await?;
     output.show(&delivery, |_| {
-        let story = safe(delivery.story.as_deref().unwrap_or_default());
-        match words::is_away(&delivery) {
-            true => format!(
-                "{story}
-it {}",
-                words::waiting(&delivery)
-            ),
-            false => story,
-        }
+        safe(delivery.story.as_deref().unwrap_or_default())
     })
 }
 

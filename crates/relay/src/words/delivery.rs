@@ -1,8 +1,9 @@
 //! How deliveries stand, in words.
 
 use relay_protocol::delivery::{DeliveryState, MessageReceipt};
-use relay_protocol::delivery_record::Delivery;
+use relay_protocol::delivery_record::{WaitCode, WaitReason};
 
+use crate::moment::clock;
 use crate::output::{Style, one_line};
 
 /// A state in its colour.
@@ -15,21 +16,17 @@ pub(crate) fn colored(style: &Style, state: DeliveryState) -> String {
     }
 }
 
-/// Whether a pending delivery waits for an agent that is not connected: nobody had to decide anything about it.
-pub(crate) fn is_away(delivery: &Delivery) -> bool {
-    let decisions = delivery.decisions.as_deref().unwrap_or_default();
-    delivery.state == DeliveryState::Pending && decisions.is_empty()
-}
-
-/// What a delivery waits for that nobody has taken yet.
-pub(crate) fn waiting(delivery: &Delivery) -> String {
-    let decisions = delivery.decisions.as_deref().unwrap_or_default();
-    match decisions.last() {
-        _ if delivery.state == DeliveryState::Offered => {
-            "offered to its session, which has not answered yet".to_owned()
-        }
-        None => "waits in its inbox: no session is connected".to_owned(),
-        Some(last) => format!("waits: {}", one_line(&last.reason)),
+/// What a delivery waits for.
+pub(crate) fn waiting(waiting: &WaitReason) -> String {
+    let why = one_line(&waiting.why);
+    let text = match waiting.code {
+        // A session has it.
+        WaitCode::Offered | WaitCode::Accepted => why,
+        _ => format!("waits: {why}"),
+    };
+    match waiting.until {
+        Some(until) => format!("{text}, until {}", clock(until)),
+        None => text,
     }
 }
 
@@ -39,14 +36,12 @@ pub(crate) fn receipt(style: &Style, receipt: &MessageReceipt) -> String {
         MessageReceipt::Delivered(_) => style.good("delivered"),
         MessageReceipt::Accepted(accepted) => {
             let metadata = accepted.metadata.as_ref();
-            let held = metadata.is_some_and(|metadata| metadata.contains_key("heldBy"));
-            let waits_for = metadata
-                .and_then(|metadata| metadata.get("waitsFor"))
-                .and_then(|waits_for| waits_for.as_str());
-            match (held, waits_for) {
-                (true, Some(boundary)) => style.open(&format!("waiting for {boundary}")),
-                (true, None) => style.open("waiting for the agent's session"),
-                (false, _) => style.open("accepted: the session shows it later"),
+            let held = metadata.filter(|metadata| metadata.contains_key("heldBy"));
+            let why = held.and_then(|metadata| metadata.get("why")?.as_str());
+            match (held, why) {
+                (Some(_), Some(why)) => style.open(&format!("waits: {}", one_line(why))),
+                (Some(_), None) => style.open("waits for the agent's session"),
+                (None, _) => style.open("accepted: the session shows it later"),
             }
         }
         MessageReceipt::Deferred(deferred) => {

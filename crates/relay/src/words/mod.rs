@@ -8,7 +8,7 @@ mod message;
 mod permission;
 
 pub(crate) use call::{dangers, shell_text, summary, value};
-pub(crate) use delivery::{colored, is_away, receipt, waiting};
+pub(crate) use delivery::{colored, receipt, waiting};
 pub(crate) use doing::{Doing, Told};
 pub(crate) use event::event;
 pub(crate) use message::{heading, message};

@@ -163,7 +163,7 @@ async fn lines_stay_where_they_are_when_the_terminal_becomes_narrow() {
     assert_eq!(terminal.ended().await, 0);
     let whole = "sent ID\n\
                  @bob  delivered after TIME\n\
-                 @zoe  waits in its inbox: no session is connected\n\
+                 @zoe  waits: no session of the agent is connected\n\
                  follow it: relay delivery show ID";
     terminal.until_said(whole).await;
 }

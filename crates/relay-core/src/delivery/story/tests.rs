@@ -15,6 +15,7 @@ use crate::delivery::apply::fixtures::{
 };
 use crate::delivery::apply::{Applied, Circumstances, Recall, ReturnCause, Step, apply};
 use crate::delivery::decide::Hold;
+use crate::delivery::waiting::LastChange;
 use crate::store::DeliveryRow;
 
 /// A delivery to @bob whose history is written as the store does it.
@@ -37,6 +38,7 @@ impl Tale {
                 metadata: None,
             },
             holder: None,
+            change: LastChange::made(at(0)),
             history: Vec::new(),
         };
         Self {
@@ -98,7 +100,7 @@ impl Tale {
     #[track_caller]
     fn reads(&self, out: Option<&Offer>, expected: &str) {
         let expected: Vec<&str> = expected.trim().lines().map(str::trim).collect();
-        let found = story(&self.known, &self.decisions, out);
+        let found = story(&self.known, &self.decisions, out, None);
         let found = found.replace(&session_id(SESSION).to_string(), "S");
         let found: Vec<&str> = found.lines().skip(1).collect();
         assert_eq!(found, expected);
@@ -178,7 +180,7 @@ fn it_waits_then_is_offered_and_delivered() {
 fn the_heading_says_what_was_asked() {
     let heading = |row| {
         let tale = Tale::of(row);
-        let text = story(&tale.known, &[], None);
+        let text = story(&tale.known, &[], None, None);
         text.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(
@@ -235,7 +237,7 @@ fn silence_link_loss_retries_and_generations() {
          +10 min 0 s  waits again: retried, generation 2
          now: pending",
     );
-    assert_eq!(summary(&tale.known, None).generation, 2);
+    assert_eq!(summary(&tale.known, None, None).generation, 2);
 }
 
 #[test]
@@ -303,7 +305,7 @@ fn it_is_put_off_and_flushed() {
         None,
         &format!("{put_off}\nnow: deferred until +27 h 46 min"),
     );
-    let next = summary(&tale.known, None).next_attempt_at;
+    let next = summary(&tale.known, None, None).next_attempt_at;
     assert_eq!(next, Some(at(100_000_000)));
     let flushed = tale.step(180_000_000, Step::Flushed);
     let flushed_line = "+2 days 2 h  waits again: somebody flushed it";
@@ -417,7 +419,7 @@ fn everything_is_given_in_the_order_of_time() {
         .step(20_000, Step::Flushed)
         .silence(31_000, offered(1, 1_000))
         .hold(32_000, "the session is active", None);
-    let delivery = explain(&tale.known, &tale.decisions, Some(&out));
+    let delivery = explain(&tale.known, &tale.decisions, Some(&out), None);
     assert_eq!(delivery.state, DeliveryState::Offered);
     assert_eq!(delivery.session_id, Some(session_id(SESSION)));
     assert_eq!(delivery.requested_mode, Some(DeliveryMode::NextToolCall));
@@ -460,7 +462,7 @@ fn everything_is_given_in_the_order_of_time() {
          +40.0 s  offered to session S as on-idle: the session is idle (offer 2)
          now: offered to session S, no answer yet",
     );
-    let told = story(&tale.known, &tale.decisions, Some(&out));
+    let told = story(&tale.known, &tale.decisions, Some(&out), None);
     assert_eq!(delivery.story, Some(told));
 }
 
@@ -471,20 +473,20 @@ fn a_mode_that_was_asked_for_needs_no_reason() {
         ..pending()
     };
     let as_asked = Tale::of(row).answer(2_000, offered(1, 1_000), delivered());
-    assert_eq!(summary(&as_asked.known, None).mode_reason, None);
+    assert_eq!(summary(&as_asked.known, None, None).mode_reason, None);
     let adaptive = Tale::of(pending()).answer(2_000, offered(1, 1_000), delivered());
-    let shown = summary(&adaptive.known, None);
+    let shown = summary(&adaptive.known, None, None);
     assert_eq!(shown.mode, Some(DeliveryMode::OnIdle));
     assert_eq!(shown.mode_reason.as_deref(), Some("the session is idle"));
     assert_eq!(shown.decisions, None);
-    assert_eq!(summary(&Tale::of(pending()).known, None).mode, None);
+    assert_eq!(summary(&Tale::of(pending()).known, None, None).mode, None);
 }
 
 #[test]
 fn an_offer_that_is_not_waited_for_any_more_is_not_out() {
     let out = offered(1, 1_000);
     let ended = Tale::of(pending()).answer(2_000, out.clone(), delivered());
-    let shown = explain(&ended.known, &[], Some(&out));
+    let shown = explain(&ended.known, &[], Some(&out), None);
     assert_eq!(shown.state, DeliveryState::Delivered);
     assert_eq!(shown.attempts.map(|attempts| attempts.len()), Some(1));
     let older = Offer {
@@ -493,7 +495,7 @@ fn an_offer_that_is_not_waited_for_any_more_is_not_out() {
     };
     let waiting = Tale::of(pending());
     assert_eq!(
-        summary(&waiting.known, Some(&older)).state,
+        summary(&waiting.known, Some(&older), None).state,
         DeliveryState::Pending
     );
 }
@@ -507,7 +509,7 @@ fn long_words_of_others_are_cut() {
         metadata: None,
     });
     let tale = Tale::of(pending()).answer(2_000, offered(1, 1_000), long);
-    let text = story(&tale.known, &[], None);
+    let text = story(&tale.known, &[], None, None);
     let line = text.lines().find(|line| line.contains('ä')).unwrap();
     assert_eq!(line.matches('ä').count(), 200);
     assert!(line.ends_with('…'));

@@ -7,7 +7,7 @@ use relay_protocol::delivery::{
     Priority, Surfaced,
 };
 use relay_protocol::delivery_record::{
-    DecisionOutcome, DeliveryDecision, ReceiptSource, StoredReceipt,
+    DecisionOutcome, DeliveryDecision, ReceiptSource, StoredReceipt, WaitReason,
 };
 use relay_protocol::render::clean;
 use relay_protocol::time::Timestamp;
@@ -48,7 +48,11 @@ pub(super) fn heading(known: &DeliveryStory) -> String {
 }
 
 /// How the delivery stands.
-pub(super) fn standing(known: &DeliveryStory, out: Option<&Offer>) -> String {
+pub(super) fn standing(
+    known: &DeliveryStory,
+    out: Option<&Offer>,
+    waiting: Option<&WaitReason>,
+) -> String {
     let row = &known.row;
     if let Some(offer) = out {
         return format!(
@@ -66,7 +70,10 @@ pub(super) fn standing(known: &DeliveryStory, out: Option<&Offer>) -> String {
             _ => format!("end: {state}; nobody can tell whether it was seen"),
         },
         (state, Some(until), _) => format!("now: {state} until {}", since(row.at, until)),
-        (state, None, _) => format!("now: {state}"),
+        (state, None, _) => match waiting {
+            Some(waiting) => format!("now: {state}: {}", waiting.why),
+            None => format!("now: {state}"),
+        },
     }
 }
 
@@ -224,7 +231,7 @@ fn door(metadata: Option<&Metadata>) -> String {
 }
 
 /// What somebody else said, made one line of bounded length.
-fn shown(text: &str) -> String {
+pub(in crate::delivery) fn shown(text: &str) -> String {
     let clean = clean(text);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(SHOWN_CHARS) {

@@ -2,19 +2,18 @@
 
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
-use relay_protocol::api::messages::DeliverySummary;
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState};
+use relay_protocol::delivery::{DeliveryReason, DeliveryState};
 use relay_protocol::ids::{DeliveryId, SessionId};
-use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::agents;
 use super::codes::Code;
 use super::delivery_rows::{SELECT_DELIVERY, StoredDelivery, find_by_id, read_delivery};
-use super::directory::{AGENT_COLUMNS, from_json, read_agent, uuid_of};
-use super::history::history;
+use super::directory::{AGENT_COLUMNS, read_agent, uuid_of};
+use super::history::{history, last_change};
 use super::log::bounds;
 use super::message_read::{FullMessage, cursor};
+use crate::delivery::waiting::LastChange;
 use crate::error::{Error, Result};
 use crate::store::delivery_requests::{DeliveryFilter, DeliveryStory};
 use crate::store::position::{Position, id_at};
@@ -24,63 +23,43 @@ use crate::store::requests::{PageRequest, Viewer};
 /// Most deliveries that are looked at for one page of a list.
 const LOOKED_AT: usize = 10_000;
 
-/// How a message's deliveries stand, those last that were not made by its send.
+/// A message's deliveries, those last that were not made by its send.
 pub(super) fn deliveries(
     connection: &Connection,
     workspace: &WorkspaceRow,
     viewer: Viewer,
     full: &FullMessage,
-) -> Result<Vec<DeliverySummary>> {
+) -> Result<Vec<DeliveryStory>> {
     let first = full.first_delivery();
     let is_author = viewer.agent.is_none() || viewer.agent == full.author;
     let agent = viewer.agent.map(|no| no.0);
-    let select = "SELECT d.position, a.name, d.state, d.mode, d.error, d.at
-         FROM deliveries d JOIN agents a ON a.no = d.agent";
-    let read = |row: &Row<'_>| read_summary(workspace, full.message.created_at, row);
-    let mut found: Vec<DeliverySummary> = connection
-        .prepare_cached(&format!(
-            "{select} WHERE d.position >= ?1 AND d.position < ?2 AND (?3 OR d.agent = ?4)
-             ORDER BY d.position"
-        ))?
-        .query_map(
-            params![
-                first.key(),
-                first.plus(full.recipients).key(),
-                is_author,
-                agent
-            ],
-            read,
-        )?
-        .collect::<rusqlite::Result<_>>()?;
     let mut statement = connection.prepare_cached(&format!(
-        "{select} WHERE d.position IN (SELECT position FROM extra_deliveries WHERE message = ?1)
+        "{SELECT_DELIVERY} WHERE d.position >= ?1 AND d.position < ?2 AND (?3 OR d.agent = ?4)
+         ORDER BY d.position"
+    ))?;
+    let last = first.plus(full.recipients);
+    let sent = statement.query_map(
+        params![first.key(), last.key(), is_author, agent],
+        read_delivery,
+    )?;
+    let mut found = sent.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT_DELIVERY}
+         WHERE d.position IN (SELECT position FROM extra_deliveries WHERE message = ?1)
            AND (?2 OR d.agent = ?3)
          ORDER BY d.position"
     ))?;
-    let extra = statement.query_map(params![full.position.key(), is_author, agent], read)?;
-    for summary in extra {
-        found.push(summary?);
+    let extra = statement.query_map(
+        params![full.position.key(), is_author, agent],
+        read_delivery,
+    )?;
+    for stored in extra {
+        found.push(stored?);
     }
-    Ok(found)
-}
-
-fn read_summary(
-    workspace: &WorkspaceRow,
-    sent_at: Timestamp,
-    row: &Row<'_>,
-) -> rusqlite::Result<DeliverySummary> {
-    let position = Position::from_key(row.get(0)?);
-    let own_time = row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis);
-    let error: Option<String> = row.get(4)?;
-    Ok(DeliverySummary {
-        delivery_id: id_at(workspace.id, position, own_time.unwrap_or(sent_at)),
-        agent: row.get(1)?,
-        state: row.get::<_, Code<DeliveryState>>(2)?.0,
-        mode: row
-            .get::<_, Option<Code<DeliveryMode>>>(3)?
-            .map(|code| code.0),
-        error: error.map(|text| from_json(&text)).transpose()?,
-    })
+    found
+        .into_iter()
+        .map(|stored| story(connection, workspace, stored))
+        .collect()
 }
 
 /// One delivery with all that happened to it, for its recipient, the author, or the workspace.
@@ -111,8 +90,17 @@ fn story(
     workspace: &WorkspaceRow,
     stored: StoredDelivery,
 ) -> Result<DeliveryStory> {
-    let StoredDelivery { row, sent_at, .. } = stored;
+    let StoredDelivery {
+        row,
+        sent_at,
+        history,
+        ..
+    } = stored;
     let holder = row.holder.map(|holder| holder.session);
+    let changed = match history > 0 && !row.state.is_terminal() {
+        true => last_change(connection, row.position)?,
+        false => None,
+    };
     Ok(DeliveryStory {
         id: row.id(workspace.id),
         message_id: id_at(workspace.id, row.message, sent_at),
@@ -120,6 +108,7 @@ fn story(
         holder: holder
             .map(|session| session_id(connection, session))
             .transpose()?,
+        change: changed.unwrap_or(LastChange::made(row.at)),
         history: Vec::new(),
         row,
     })

@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use super::directory::{from_json, to_json};
 use super::writer::Tx;
 use crate::delivery::history::Entry;
+use crate::delivery::waiting::LastChange;
 use crate::error::Result;
 use crate::store::position::Position;
 
@@ -101,6 +102,24 @@ pub(super) fn history(connection: &Connection, delivery: Position) -> Result<Vec
         found.extend(from_json::<Vec<Entry>>(&body)?);
     }
     Ok(found)
+}
+
+/// The last thing that happened to a delivery, if anything did since it was made.
+pub(super) fn last_change(
+    connection: &Connection,
+    delivery: Position,
+) -> Result<Option<LastChange>> {
+    let mut statement = connection
+        .prepare_cached("SELECT body FROM delivery_history WHERE delivery = ?1 ORDER BY n DESC")?;
+    let mut rows = statement.query([delivery.key()])?;
+    // The newest row may hold nothing but notes, such as a receipt that came late.
+    while let Some(row) = rows.next()? {
+        let body: String = row.get(0)?;
+        if let Some(change) = LastChange::among(&from_json::<Vec<Entry>>(&body)?) {
+            return Ok(Some(change));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

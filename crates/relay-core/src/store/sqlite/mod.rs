@@ -62,7 +62,7 @@ use std::sync::Arc;
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+    Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
@@ -370,7 +370,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliverySummary>> {
+    fn deliveries(&self, viewer: Viewer, id: MessageId) -> Reply<Vec<DeliveryStory>> {
         self.read(|connection| {
             let workspace = workspaces::by_no(connection, viewer.workspace_no)?;
             let full = message_read::load(connection, &workspace, viewer, id)?;

@@ -16,7 +16,8 @@ use std::task::Poll;
 use relay_core::environment::Clock as _;
 use relay_core::store::Store as _;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
-use relay_core::{Caller, Engine, Result};
+use relay_core::store::DeliveryFilter;
+use relay_core::{Caller, Engine, PageQuery, Result};
 use relay_protocol::api::messages::{MessageSent, SendMessage};
 use relay_protocol::delivery::{DeliveryState, MessageReceipt};
 use relay_protocol::delivery_record::{DeliverMessage, Delivery};
@@ -290,6 +291,21 @@ impl Lab {
         now(self.world().check_log());
         let damage = self.store.check_integrity().wait().unwrap();
         assert_eq!(damage, Vec::<String>::new());
+        self.check_waits();
+    }
+
+    /// Every delivery says what it waits for exactly as long as it has not ended.
+    fn check_waits(&self) {
+        let (engine, key) = (self.engine(), self.who("key"));
+        let newest = PageQuery {
+            cursor: None,
+            limit: Some(200),
+        };
+        let listed = now(engine.deliveries_where(&key, DeliveryFilter::default(), newest));
+        for delivery in listed.unwrap().items {
+            let waits = delivery.waiting.is_some();
+            assert_eq!(waits, !delivery.state.is_terminal(), "{delivery:?}");
+        }
     }
 }
 

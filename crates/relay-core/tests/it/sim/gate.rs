@@ -17,7 +17,7 @@ use relay_core::store::*;
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, DeliverySummary, Inbox, MessageView, Reaction, Reader, SearchHit,
+    Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
 };
 use relay_protocol::api::workspace::{ChannelMember, ObserverToken};
 use relay_protocol::channel::Channel;
@@ -230,7 +230,7 @@ gate! {
         fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Page<MessageView>;
         fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Page<MessageView>;
         fn readers(&self, viewer: Viewer, id: MessageId) -> Vec<Reader>;
-        fn deliveries(&self, viewer: Viewer, id: MessageId) -> Vec<DeliverySummary>;
+        fn deliveries(&self, viewer: Viewer, id: MessageId) -> Vec<DeliveryStory>;
         fn delivery(&self, viewer: Viewer, id: DeliveryId) -> DeliveryStory;
         fn delivery_list(&self, viewer: Viewer, filter: DeliveryFilter, page: PageRequest) -> Page<DeliveryStory>;
         fn session(&self, viewer: Viewer, id: SessionId) -> Arc<SessionRow>;

@@ -30,7 +30,7 @@ pub(super) fn examples() -> Vec<Example> {
         Delivery:
             r#"{"deliveryId":"%4","messageId":"%1","agent":"engineer","state":"pending","reason":"dm",
                 "priority":"normal","allowDowngrade":false,"attempt":0,
-                "generation":1,"deadline":"%T"}"#,
+                "generation":1,"deadline":"%T","waiting":{"why":"paused","code":"session_paused","since":"%T"}}"#,
             &format!(r#"{{"deliveryId":"%4","messageId":"%1","agent":"engineer","state":"failed",
                 "reason":"mention","priority":"urgent","allowDowngrade":true,
                 "requestedMode":"on-idle","mode":"immediate","modeReason":"m","sessionId":"%6","attempt":3,
@@ -42,6 +42,9 @@ pub(super) fn examples() -> Vec<Example> {
                 "receipts":[{{"at":"%T","by":"relay","epoch":1,"sessionId":"%6","late":false,
                     "receipt":{{"status":"failed","reason":"no_receipt"}}}}],
                 "story":"It waited."}}"#);
+        WaitReason:
+            r#"{"why":"the session is active","code":"boundary","waitsFor":"on-idle","since":"%T"}"#,
+            r#"{"why":"too fast","code":"runaway_guard","since":"%T","until":"%T"}"#;
         DeliverMessage:
             r#"{"messageId":"%1","agent":"engineer"}"#,
             r#"{"messageId":"%1","sessionId":"%6","context":{"mode":"manual","reason":"notification",
@@ -96,5 +99,26 @@ fn literals() {
     ]);
     has_literals::<Surfaced>(&["no", "unknown"]);
     has_literals::<DecisionOutcome>(&["offer", "hold", "defer", "reopen", "fail", "cancel"]);
+    has_literals::<WaitCode>(&[
+        "due",
+        "offered",
+        "accepted",
+        "accepted_unreachable",
+        "no_session",
+        "session_absent",
+        "session_starting",
+        "session_paused",
+        "session_unavailable",
+        "no_link",
+        "boundary",
+        "manual",
+        "capability_missing",
+        "window_full",
+        "backlog",
+        "retry_backoff",
+        "deferred",
+        "sender_rate",
+        "runaway_guard",
+    ]);
     has_literals::<ReceiptSource>(&["session", "relay"]);
 }

@@ -42,7 +42,8 @@ pub(super) fn examples() -> Vec<Example> {
         MarkRead: "{}", r#"{"door":"mcp"}"#;
         ReadDoor: r#""inbox""#;
         MessageSent: r#"{"messageId":"%1","message":%M,
-            "deliveries":[{"deliveryId":"%4","agent":"bob","state":"pending","mode":"manual"}],
+            "deliveries":[{"deliveryId":"%4","agent":"bob","state":"pending","mode":"manual",
+                "waiting":{"why":"it waits for a flush","code":"manual","waitsFor":"manual","since":"%T"}}],
             "notices":[{"code":"mention_unknown","message":"nobody is called x","name":"x"}]}"#;
         AttachmentStored: r#"{"attachmentId":"%7","type":"image","mediaType":"image/png","size":3}"#;
         EditMessage: r#"{"text":"new"}"#;

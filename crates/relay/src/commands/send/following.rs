@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use relay_protocol::api::messages::{DeliverySummary, MessageSent, Notice};
 use relay_protocol::delivery::DeliveryState;
-use relay_protocol::delivery_record::Delivery;
+use relay_protocol::delivery_record::{Delivery, WaitCode};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use relay_protocol::ids::{DeliveryId, MessageId};
 use relay_protocol::message::RelayMessage;
@@ -127,6 +127,9 @@ impl Following {
                 },
             }
         }
+        if board.has_unknown_waits() {
+            self.look(&mut board, patience).await?;
+        }
         board.finish(patience)
     }
 
@@ -175,6 +178,12 @@ impl<'a> Board<'a> {
         open.map(|(index, _)| index).collect()
     }
 
+    /// Whether something waits of which it is not known for what.
+    fn has_unknown_waits(&self) -> bool {
+        let mut all = self.recipients.iter().map(|recipient| &recipient.delivery);
+        all.any(|delivery| !delivery.state.is_terminal() && delivery.waiting.is_none())
+    }
+
     /// Takes an event, if it is about one of these.
     fn take(&mut self, logged: &LoggedEvent) -> Outcome {
         let sent_at = self.sent.message.created_at;
@@ -191,6 +200,8 @@ impl<'a> Board<'a> {
             return Ok(());
         }
         recipient.delivery.state = news.state;
+        // What it waits for from now on is asked for at the end.
+        recipient.delivery.waiting = None;
         recipient.words = news.words;
         recipient.reason = news.reason;
         recipient.is_settled = news.state.is_terminal();
@@ -308,8 +319,11 @@ impl Recipient {
     fn new(delivery: &DeliverySummary) -> Self {
         let words = match (&delivery.error, delivery.state) {
             (Some(error), _) => format!("failed: {}", one_line(&error.detail)),
-            (None, DeliveryState::Pending) => "on its way".to_owned(),
-            (None, state) => state.to_string(),
+            (None, state) => match &delivery.waiting {
+                Some(waiting) if waiting.code != WaitCode::Due => words::waiting(waiting),
+                Some(_) => "on its way".to_owned(),
+                None => state.to_string(),
+            },
         };
         Self {
             is_settled: delivery.state.is_terminal(),
@@ -323,17 +337,19 @@ impl Recipient {
     fn learn(&mut self, found: &Delivery, patience: Patience) {
         let is_known = self.delivery.state == found.state;
         self.delivery.state = found.state;
+        self.delivery.waiting = found.waiting.clone();
         self.delivery.error = found.error.clone();
         let error = found.error.as_ref().map(|error| one_line(&error.detail));
-        self.words = match (found.state, error) {
-            (DeliveryState::Pending | DeliveryState::Offered, _) => words::waiting(found),
+        self.words = match (&found.waiting, error) {
+            (Some(waiting), _) => words::waiting(waiting),
             // An event has told more.
             _ if is_known => return,
-            (state, Some(error)) => format!("{state}: {error}"),
-            (state, None) => state.to_string(),
+            (None, Some(error)) => format!("{}: {error}", found.state),
+            (None, None) => found.state.to_string(),
         };
-        let is_away = words::is_away(found) && !patience.was_asked_for;
-        self.is_settled = found.state.is_terminal() || is_away;
+        let waiting = found.waiting.as_ref();
+        let is_away = waiting.is_some_and(|waiting| waiting.code == WaitCode::NoSession);
+        self.is_settled = found.state.is_terminal() || (is_away && !patience.was_asked_for);
     }
 }
 

@@ -166,7 +166,11 @@ fn tell_sent(output: &Output, sent: &MessageSent, with_recipients: bool) -> Outc
         if with_recipients {
             lines.extend(sent.deliveries.iter().map(|delivery| {
                 let state = crate::words::colored(style, delivery.state);
-                format!("@{}  {state}  {}", delivery.agent, delivery.delivery_id)
+                let line = format!("@{}  {state}  {}", delivery.agent, delivery.delivery_id);
+                match &delivery.waiting {
+                    Some(waiting) => format!("{line}  {}", crate::words::waiting(waiting)),
+                    None => line,
+                }
             }));
         }
         lines.join("\n")

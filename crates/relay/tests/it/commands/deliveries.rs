@@ -71,7 +71,7 @@ async fn what_waits_can_be_cancelled_and_flushed() {
     let id = sent["deliveries"][0]["deliveryId"].as_str().unwrap();
     let story = desk.ok(&["delivery", "show", id]).await;
     assert!(
-        story.ends_with("\nit waits in its inbox: no session is connected\n"),
+        story.ends_with("\nnow: pending: no session of the agent is connected\n"),
         "{story}"
     );
     let cancelled = desk

@@ -40,7 +40,7 @@ async fn who_is_not_connected_gets_it_later_and_is_not_waited_for() {
     let done = desk.run(&["send", "bob,eve", "Hello", "--as", "ada"]).await;
     assert_eq!(done.code, 0, "{done:?}");
     let expected =
-        "sent ID\n@bob  delivered after TIME\n@eve  waits in its inbox: no session is connected\n";
+        "sent ID\n@bob  delivered after TIME\n@eve  waits: no session of the agent is connected\n";
     assert_eq!(masked(&done.out), expected);
     assert_eq!(masked(&done.err), "follow it: relay delivery show ID\n");
     // Unless that was asked for.
@@ -214,7 +214,7 @@ async fn a_reply_goes_to_the_thread() {
     let said = desk.ok(&["reply", id, "On it", "--as", "bob"]).await;
     assert_eq!(
         said,
-        "sent ID\n@ada  waits in its inbox: no session is connected\n"
+        "sent ID\n@ada  waits: no session of the agent is connected\n"
     );
     let reply = desk
         .json(&["reply", id, "Done", "--as", "bob", "--no-wait"])
