@@ -32,7 +32,7 @@ pub struct Policy {
     pub backlog_per_turn: u32,
     /// Most sends of one sender in a minute.
     pub sender_per_minute: u32,
-    /// When a conversation counts as running away.
+    /// When two agents that answer each other are slowed down.
     pub runaway: RunawayPolicy,
     /// What happens to message text.
     pub messages: MessagePolicy,
@@ -55,13 +55,13 @@ pub struct RetryPolicy {
     pub max_ms: u64,
 }
 
-/// When a conversation counts as running away.
+/// When two agents that answer each other are slowed down. People, one-way bursts and urgent messages never are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunawayPolicy {
-    /// Most messages in a minute between two agents in one conversation.
+    /// Most answers in a minute between two agents in one conversation.
     pub per_minute: u32,
-    /// Most replies in a chain.
+    /// Most answers of agents to other agents in one chain of replies.
     pub depth: u32,
 }
 
@@ -108,8 +108,8 @@ impl Default for Policy {
             backlog_per_turn: 20,
             sender_per_minute: 600,
             runaway: RunawayPolicy {
-                per_minute: 20,
-                depth: 20,
+                per_minute: 240,
+                depth: 100,
             },
             messages: MessagePolicy {
                 redact: RedactMessages::Off,

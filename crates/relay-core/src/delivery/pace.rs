@@ -7,6 +7,11 @@
 //! than 2 N within one. Only a row so long that its end would wait for more than [`LONGEST_WAIT_MS`]
 //! is let go faster: its end waits just that long.
 //!
+//! A sender's allowance is of sends. A pair's is of answers: a message counts when the other one of the two
+//! spoke last, so that a burst of tasks, however long, is one. What two agents say while their allowance
+//! is used up waits as long as the last answer does, whether it is one or not: a loop must not go on beside it.
+//! People, and what is urgent, are not held and not counted.
+//!
 //! The wall clock may be set back. Time goes on from where it was then.
 
 use std::collections::HashMap;
@@ -34,9 +39,12 @@ pub const RUNAWAY_GUARD: &str = "runaway_guard";
 pub struct Pace {
     clock: Steady,
     senders: Meter<AgentNo>,
-    /// The lesser agent of a pair comes first.
-    pairs: Meter<(RoomNo, AgentNo, AgentNo)>,
+    pairs: Meter<Pair>,
+    speakers: LastSpeakers,
 }
+
+/// Two agents in one conversation, the lesser one first.
+type Pair = (RoomNo, AgentNo, AgentNo);
 
 /// A message about to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +53,9 @@ pub struct Stride {
     pub room: RoomNo,
     /// By whom; those without a mailbox are not counted.
     pub author: Option<AgentNo>,
-    /// How many answers by agents, one upon the other, lead to it.
+    /// Whether it may be part of a loop: an agent wrote it, no person, and it is not urgent.
+    pub may_loop: bool,
+    /// How many answers of agents to other agents, one upon the other, lead to it.
     pub depth: u32,
     /// When.
     pub now: Timestamp,
@@ -72,19 +82,41 @@ impl Pace {
         brake(SENDER_RATE, stride.now, wait)
     }
 
-    /// Counts a message on its way to one recipient; says whether the two go too fast.
+    /// Counts a message on its way to an agent; says whether the two answer each other without end.
     pub fn deliver(&mut self, stride: Stride, to: AgentNo, policy: &Policy) -> Option<Brake> {
-        let author = stride.author?;
+        let author = stride.author.filter(|_| stride.may_loop)?;
         let pair = (stride.room, author.min(to), author.max(to));
         let per_minute = policy.runaway.per_minute;
-        let wait = self
-            .pairs
-            .count(pair, per_minute, self.clock.tick(stride.now));
-        let chain = match stride.depth > policy.runaway.depth {
-            true => CHAIN_WAIT_MS,
-            false => 0,
+        let now = self.clock.tick(stride.now);
+        let wait = if self.speakers.is_answer(pair, author) {
+            self.pairs.count(pair, per_minute, now)
+        } else {
+            self.pairs.wait_of_last(pair, per_minute, now)
+        };
+        let chain = if stride.depth > policy.runaway.depth {
+            CHAIN_WAIT_MS
+        } else {
+            0
         };
         brake(RUNAWAY_GUARD, stride.now, wait.max(chain))
+    }
+}
+
+/// Who of two agents spoke last.
+#[derive(Debug, Default)]
+struct LastSpeakers {
+    by_pair: HashMap<Pair, AgentNo>,
+}
+
+impl LastSpeakers {
+    /// Notes who speaks; says whether the other one of the two spoke last.
+    fn is_answer(&mut self, pair: Pair, author: AgentNo) -> bool {
+        if self.by_pair.len() >= REMEMBERED && !self.by_pair.contains_key(&pair) {
+            // The next message of each pair counts as its first.
+            self.by_pair.clear();
+        }
+        let before = self.by_pair.insert(pair, author);
+        before.is_some_and(|before| before != author)
     }
 }
 
@@ -121,6 +153,30 @@ impl Steady {
 /// A minute in microseconds, the unit in which allowances come back.
 const MINUTE_US: i64 = 60 * 1_000_000;
 
+/// How an allowance comes back, in microseconds.
+struct Allowance {
+    /// After so long by one.
+    step: i64,
+    /// So long before the whole allowance is back there is room for one.
+    slack: i64,
+}
+
+impl Allowance {
+    fn of(per_minute: u32) -> Self {
+        let allowance = i64::from(per_minute.max(1));
+        let step = MINUTE_US / allowance;
+        Self {
+            step,
+            slack: step * (allowance - 1),
+        }
+    }
+}
+
+/// Rounds up to whole milliseconds; what has passed is none.
+fn whole_millis(micros: i64) -> i64 {
+    (micros.max(0) + 999) / 1_000
+}
+
 /// Counts by key.
 #[derive(Debug)]
 struct Meter<K> {
@@ -142,17 +198,23 @@ impl<K: Copy + Eq + Hash> Meter<K> {
     /// Counts one and says how many milliseconds it has to wait.
     fn count(&mut self, key: K, per_minute: u32, now_ms: i64) -> i64 {
         let now = now_ms * 1_000;
-        let allowance = i64::from(per_minute.max(1));
-        let step = MINUTE_US / allowance;
-        // So long before the whole allowance is back there is room for one.
-        let slack = step * (allowance - 1);
+        let Allowance { step, slack } = Allowance::of(per_minute);
         let longest = now + slack + LONGEST_WAIT_MS * 1_000;
         self.make_room(key, now);
         let whole_at = self.whole_at.entry(key).or_insert(now);
         let before = (*whole_at).clamp(now, longest);
         *whole_at = before + step;
-        let wait = (before - slack - now).max(0);
-        (wait + 999) / 1_000
+        whole_millis(before - slack - now)
+    }
+
+    /// How many milliseconds the one that was counted last still has to wait.
+    fn wait_of_last(&self, key: K, per_minute: u32, now_ms: i64) -> i64 {
+        let Allowance { step, slack } = Allowance::of(per_minute);
+        let whole_at = self.whole_at.get(&key);
+        whole_at.map_or(0, |at| {
+            let wait = whole_millis(at - step - slack - now_ms * 1_000);
+            wait.min(LONGEST_WAIT_MS)
+        })
     }
 
     /// Forgets those that have their whole allowance; if that is not enough, the half that has most.

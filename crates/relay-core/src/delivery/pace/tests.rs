@@ -24,6 +24,7 @@ fn stride(author: i64, now: i64) -> Stride {
     Stride {
         room: RoomNo(1),
         author: Some(AgentNo(author)),
+        may_loop: true,
         depth: 0,
         now: at(now),
     }
@@ -80,46 +81,114 @@ fn senders_do_not_hinder_each_other() {
     }
 }
 
-#[test]
-fn two_agents_in_one_room_share_an_allowance() {
+/// Who speaks to whom in which room; how long it waits.
+fn talk(per_minute: u32, said: &[(i64, i64, i64)]) -> Vec<i64> {
     let mut pace = Pace::default();
-    let policy = policy(1_000, 2);
-    let mut deliver = |from, to, room| {
+    let policy = policy(1_000, per_minute);
+    let deliver = |(from, to, room): &(i64, i64, i64)| {
         let stride = Stride {
-            room: RoomNo(room),
+            room: RoomNo(*room),
+            ..stride(*from, 0)
+        };
+        let brake = pace.deliver(stride, AgentNo(*to), &policy);
+        brake.map_or(0, |brake| {
+            assert_eq!(brake.reason, "runaway_guard");
+            brake.until.as_millis() - START_MS
+        })
+    };
+    said.iter().map(deliver).collect()
+}
+
+#[test]
+fn two_agents_in_one_room_share_an_allowance_of_answers() {
+    let said = [
+        (1, 2, 1),
+        (2, 1, 1),
+        (1, 2, 1),
+        // Two answers were given; this is the third.
+        (2, 1, 1),
+        (1, 3, 1),
+        (3, 1, 1),
+        (2, 1, 2),
+        (1, 2, 2),
+        (1, 2, 1),
+    ];
+    assert_eq!(talk(2, &said), [0, 0, 0, 30_000, 0, 0, 0, 0, 60_000]);
+}
+
+#[test]
+fn a_burst_in_one_direction_is_one_answer() {
+    let mut said = vec![(2, 1, 1)];
+    said.extend([(1, 2, 1); 1_000]);
+    said.extend([(2, 1, 1); 1_000]);
+    assert_eq!(talk(2, &said), vec![0; 2_001]);
+}
+
+#[test]
+fn a_loop_does_not_go_on_beside_the_answer_that_is_held() {
+    let said = [
+        (1, 2, 1),
+        (2, 1, 1),
+        (1, 2, 1),
+        (2, 1, 1),
+        // It is no answer, and waits as long as the one before.
+        (2, 1, 1),
+        (1, 2, 1),
+        (1, 2, 1),
+    ];
+    assert_eq!(talk(2, &said), [0, 0, 0, 30_000, 30_000, 60_000, 60_000]);
+}
+
+#[test]
+fn people_and_urgent_messages_are_neither_held_nor_counted() {
+    let mut pace = Pace::default();
+    let policy = policy(1_000, 1);
+    let mut deliver = |from, to, may_loop| {
+        let stride = Stride {
+            may_loop,
+            depth: 1_000,
             ..stride(from, 0)
         };
         pace.deliver(stride, AgentNo(to), &policy)
     };
-    assert_eq!(deliver(1, 2, 1), None);
-    assert_eq!(deliver(2, 1, 1), None);
-    let over = Brake {
-        reason: "runaway_guard",
-        until: at(30_000),
-    };
-    assert_eq!(deliver(1, 2, 1), Some(over));
-    assert_eq!(deliver(1, 3, 1), None);
-    assert_eq!(deliver(1, 2, 2), None);
+    for _ in 0..100 {
+        assert_eq!(deliver(1, 2, false), None);
+        assert_eq!(deliver(2, 1, false), None);
+    }
 }
 
 #[test]
 fn a_long_chain_of_answers_waits_a_minute() {
     let mut pace = Pace::default();
     let policy = policy(1_000, 1);
-    let mut deliver = |depth, now| {
+    let mut deliver = |from: i64, depth, now| {
         let stride = Stride {
             depth,
-            ..stride(1, now)
+            ..stride(from, now)
         };
-        let brake = pace.deliver(stride, AgentNo(2), &policy);
+        let brake = pace.deliver(stride, AgentNo(3 - from), &policy);
         brake.map(|brake| (brake.reason, brake.until.as_millis() - START_MS - now))
     };
-    assert_eq!(deliver(20, 0), None);
-    assert_eq!(deliver(21, 60_000), Some(("runaway_guard", CHAIN_WAIT_MS)));
+    assert_eq!(deliver(1, 20, 0), None);
+    assert_eq!(
+        deliver(2, 21, 60_000),
+        Some(("runaway_guard", CHAIN_WAIT_MS))
+    );
     // Too fast as well: the longer wait counts.
-    assert_eq!(deliver(21, 60_000), Some(("runaway_guard", 60_000)));
-    assert_eq!(deliver(21, 60_000), Some(("runaway_guard", 120_000)));
-    assert_eq!(deliver(20, 60_000), Some(("runaway_guard", 180_000)));
+    assert_eq!(deliver(1, 21, 60_000), Some(("runaway_guard", 60_000)));
+    assert_eq!(deliver(2, 21, 60_000), Some(("runaway_guard", 120_000)));
+    assert_eq!(deliver(1, 20, 60_000), Some(("runaway_guard", 180_000)));
+}
+
+#[test]
+fn who_spoke_last_is_remembered_of_so_many_pairs() {
+    let mut speakers = LastSpeakers::default();
+    for room in 0..3 * REMEMBERED as i64 {
+        let pair = (RoomNo(room), AgentNo(1), AgentNo(2));
+        assert!(!speakers.is_answer(pair, AgentNo(1)));
+        assert!(speakers.is_answer(pair, AgentNo(2)));
+        assert!(speakers.by_pair.len() <= REMEMBERED);
+    }
 }
 
 #[test]
@@ -224,9 +293,11 @@ proptest! {
     ) {
         let mut pace = Pace::default();
         let policy = policy(per_minute, per_minute);
-        for now in times {
-            let stride = stride(1, now);
-            for brake in [pace.send(stride, &policy), pace.deliver(stride, AgentNo(2), &policy)] {
+        for (at_turn, now) in times.into_iter().enumerate() {
+            let from = 1 + at_turn as i64 % 2;
+            let stride = stride(from, now);
+            let to = AgentNo(3 - from);
+            for brake in [pace.send(stride, &policy), pace.deliver(stride, to, &policy)] {
                 let until = brake.map_or(at(now), |brake| brake.until);
                 prop_assert!(until >= at(now));
                 prop_assert!(until <= at(now).plus_millis(LONGEST_WAIT_MS));

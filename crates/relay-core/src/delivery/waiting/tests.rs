@@ -217,7 +217,7 @@ fn an_offer_that_is_out_is_what_it_waits_for() {
     assert_eq!((found.code, found.since), (WaitCode::Offered, at(1_000)));
     let older = Offer {
         generation: 0,
-        ..out
+        ..offer(1)
     };
     let context = WaitContext {
         offer: Some(&older),

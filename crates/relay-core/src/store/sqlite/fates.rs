@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relay_protocol::agent::AgentType;
-use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Surfaced};
+use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Priority, Surfaced};
 use relay_protocol::delivery_record::{DecisionOutcome, DeliveryDecision};
 use relay_protocol::event::{DeliveryFailed, RelayEvent};
 use relay_protocol::message::Attachment;
@@ -42,14 +42,25 @@ impl Asked<'_> {
     }
 }
 
-/// How many replies by agents, one upon the other, lead to a message.
+/// How many answers of agents to others, one upon the other, lead to a message. Who goes on answering
+/// itself gets no further; a person's word begins anew.
 pub(super) fn depth(author: &Speaker, target: &Target) -> u32 {
     match (author, &target.parent) {
         (Speaker::Agent(agent), Some(parent)) if agent.agent_type == AgentType::Agent => {
-            parent.depth.saturating_add(1)
+            let answers_another = parent.author != Some(agent.no);
+            parent.depth.saturating_add(answers_another.into())
         }
         _ => 0,
     }
+}
+
+/// Whether a message may be part of a loop: an agent wrote it, no person, and it can wait.
+pub(super) fn may_loop(author: &Speaker, priority: Priority) -> bool {
+    let is_agent = match author {
+        Speaker::Agent(agent) => agent.agent_type == AgentType::Agent,
+        Speaker::System(_) => false,
+    };
+    is_agent && priority != Priority::Urgent
 }
 
 impl Tx<'_> {
@@ -84,7 +95,10 @@ impl Tx<'_> {
             if recipient.problem.is_some() || recipient.reason == DeliveryReason::Notification {
                 continue;
             }
-            let of_both = self.pace.deliver(stride, recipient.agent.no, policy);
+            let of_both = match recipient.agent.agent_type {
+                AgentType::Agent => self.pace.deliver(stride, recipient.agent.no, policy),
+                AgentType::Human | AgentType::System => None,
+            };
             recipient.brake = of_author
                 .into_iter()
                 .chain(of_both)

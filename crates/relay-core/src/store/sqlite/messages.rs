@@ -10,7 +10,7 @@ use rusqlite::params;
 
 use super::attachments;
 use super::directory::to_json;
-use super::fates::{Asked, depth};
+use super::fates::{Asked, depth, may_loop};
 use super::idempotency::{remember_key, replay};
 use super::log::SentRows;
 use super::targets::Target;
@@ -192,6 +192,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
     let stride = Stride {
         room: target.room.no,
         author: author.no(),
+        may_loop: may_loop(&author, new.priority),
         depth,
         now: new.at,
     };

@@ -29,8 +29,10 @@ pub(super) struct Parent {
     pub(super) at: Timestamp,
     /// The first message of the thread.
     pub(super) thread: Position,
-    /// How many replies by agents, one upon the other, lead to it.
+    /// How many answers of agents to others, one upon the other, lead to it.
     pub(super) depth: u32,
+    /// Who wrote it, if it was an agent.
+    pub(super) author: Option<AgentNo>,
     room: RoomNo,
 }
 
@@ -196,21 +198,24 @@ impl Tx<'_> {
     fn parent(&mut self, workspace: &WorkspaceRow, id: MessageId) -> Result<Parent> {
         let unknown = || Error::UnknownMessage(id);
         let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
-        self.query("SELECT room, thread, depth FROM messages WHERE position = ?1 AND at = ?2")?
-            .query_row([position.key(), at.as_millis()], |row| {
-                let thread = row
-                    .get::<_, Option<i64>>(1)?
-                    .map_or(position, Position::from_key);
-                Ok(Parent {
-                    position,
-                    at,
-                    thread,
-                    depth: row.get(2)?,
-                    room: RoomNo(row.get(0)?),
-                })
+        self.query(
+            "SELECT room, thread, depth, author FROM messages WHERE position = ?1 AND at = ?2",
+        )?
+        .query_row([position.key(), at.as_millis()], |row| {
+            let thread = row
+                .get::<_, Option<i64>>(1)?
+                .map_or(position, Position::from_key);
+            Ok(Parent {
+                position,
+                at,
+                thread,
+                depth: row.get(2)?,
+                author: row.get::<_, Option<i64>>(3)?.map(AgentNo),
+                room: RoomNo(row.get(0)?),
             })
-            .optional()?
-            .ok_or_else(unknown)
+        })
+        .optional()?
+        .ok_or_else(unknown)
     }
 
     /// Channels take messages of members, conversations of those who are in them.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use relay_core::environment::Clock as _;
+use relay_core::store::DeliveryFilter;
 use relay_core::store::Store as _;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore, Synchronous};
-use relay_core::store::DeliveryFilter;
 use relay_core::{Caller, Engine, PageQuery, Result};
 use relay_protocol::api::messages::{MessageSent, SendMessage};
 use relay_protocol::delivery::{DeliveryState, MessageReceipt};

@@ -1,13 +1,14 @@
 //! Senders and conversations that go too fast: what is too much waits, and goes later.
 
-use relay_protocol::api::messages::{MessageSent, ReplyMessage};
-use relay_protocol::delivery::{DeliveryReason, DeliveryState};
-use relay_protocol::delivery_record::{DeliverContext, DeliverMessage};
+use relay_protocol::api::messages::{MessageSent, ReplyMessage, SendMessage};
+use relay_protocol::delivery::{DeliveryReason, DeliveryState, Priority};
+use relay_protocol::delivery_record::{DeliverContext, DeliverMessage, WaitCode};
 use relay_protocol::ids::MessageId;
 use relay_protocol::policy::{PolicyPatch, RunawayPolicy};
 use serde_json::json;
 
 use super::kit::{Kind, Lab, mail, only};
+use crate::support::target;
 
 fn sender_per_minute(lab: &Lab, most: u32) {
     lab.policy(PolicyPatch {
@@ -73,29 +74,86 @@ fn others_are_not_slowed_down() {
     assert_eq!(bob.take_all(), expected);
 }
 
+fn to_alice(text: &str) -> SendMessage {
+    SendMessage::text(target("@alice"), text)
+}
+
 #[test]
 fn two_agents_that_answer_each_other_too_fast_wait() {
     let lab = Lab::new(["alice", "bob", "carol"]);
     runaway(&lab, 4, 100);
     let alice = lab.attach("alice", &Kind::able());
     let bob = lab.attach("bob", &Kind::able());
-    let to_alice = |text: &str| {
-        use crate::support::target;
-        relay_protocol::api::messages::SendMessage::text(target("@alice"), text)
-    };
-    for round in ["ping", "pong"] {
-        lab.send("alice", mail(round));
+    lab.send("alice", mail("ping"));
+    for round in ["pong", "ping again"] {
         lab.send("bob", to_alice(round));
+        lab.send("alice", mail(round));
     }
-    assert_eq!((alice.take_all().len(), bob.take_all().len()), (2, 2));
-    let fifth = lab.send("alice", mail("ping"));
+    assert_eq!((alice.take_all().len(), bob.take_all().len()), (2, 3));
+    let fifth = lab.send("bob", to_alice("pong"));
     assert_eq!(states(&fifth), [DeliveryState::Deferred]);
     assert_eq!(lab.last("delivery.deferred")["reason"], "runaway_guard");
+    let waiting = only(&fifth.deliveries).waiting.clone().unwrap();
+    assert_eq!(waiting.code, WaitCode::RunawayGuard);
+    assert_eq!(waiting.until, Some(lab.later(15_000)));
     // In another place, and with another agent, they may talk.
     let post = lab.post_all("hello");
     assert_eq!(states(&post), [DeliveryState::Pending; 2]);
+    // What is urgent, and what a person says, is not held.
+    let urgent = SendMessage {
+        priority: Some(Priority::Urgent),
+        ..to_alice("stop")
+    };
+    let urgent = lab.send("bob", urgent);
+    assert_eq!(states(&urgent), [DeliveryState::Pending]);
+    assert_eq!(alice.take_all(), ["stop"]);
     lab.pass(15_000);
-    assert_eq!(bob.take_all(), ["hello", "ping"]);
+    assert_eq!(alice.take_all(), ["pong"]);
+}
+
+#[test]
+fn a_coordinator_with_a_hundred_tasks_is_not_held() {
+    let lab = Lab::pair();
+    let alice = lab.attach("alice", &Kind::able());
+    let bob = lab.attach("bob", &Kind::able());
+    for task in 0..100 {
+        let sent = lab.send("alice", mail(&task.to_string()));
+        assert_eq!(states(&sent), [DeliveryState::Pending], "{task}");
+    }
+    // The worker answers one by one.
+    let mut done = 0;
+    while done < 100 {
+        for task in bob.take_all() {
+            let sent = lab.send("bob", to_alice(&task));
+            assert_eq!(states(&sent), [DeliveryState::Pending], "{task}");
+            done += 1;
+        }
+        alice.take_all();
+    }
+    // And one after the other, each once the one before is done.
+    lab.pass(60_000);
+    for task in 0..100 {
+        let sent = lab.send("alice", mail(&task.to_string()));
+        assert_eq!(states(&sent), [DeliveryState::Pending], "{task}");
+        let sent = lab.send("bob", to_alice(&task.to_string()));
+        assert_eq!(states(&sent), [DeliveryState::Pending], "{task}");
+    }
+    bob.take_all();
+    alice.take_all();
+}
+
+#[test]
+fn a_person_and_an_agent_are_not_held() {
+    let lab = Lab::pair();
+    lab.person("pat");
+    runaway(&lab, 1, 1);
+    for round in 0..10 {
+        let sent = lab.send("pat", mail(&round.to_string()));
+        assert_eq!(states(&sent), [DeliveryState::Pending]);
+        let to_pat = SendMessage::text(target("@pat"), round.to_string());
+        let sent = lab.send("bob", to_pat);
+        assert_eq!(states(&sent), [DeliveryState::Pending]);
+    }
 }
 
 #[test]
@@ -134,7 +192,6 @@ fn a_chain_of_answers_that_is_too_long_waits() {
 fn notifications_are_not_held() {
     let lab = Lab::pair();
     sender_per_minute(&lab, 1);
-    runaway(&lab, 1, 1);
     let bob = lab.attach("bob", &Kind::able());
     let first = lab.send("alice", mail("one"));
     bob.take_all();

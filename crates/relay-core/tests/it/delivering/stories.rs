@@ -4,7 +4,7 @@ use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::DeliveryMode;
 use relay_protocol::delivery_record::CancelDelivery;
 use relay_protocol::ids::{DeliveryId, SessionId};
-use relay_protocol::policy::{PolicyPatch, RunawayPolicy};
+use relay_protocol::policy::PolicyPatch;
 use relay_protocol::status::AgentStatus;
 
 use super::kit::{Kind, Lab, deferred, delivered, failed, mail};
@@ -285,10 +285,7 @@ fn tried_again() {
 fn too_fast_and_read_in_the_inbox() {
     let lab = Lab::pair();
     lab.policy(PolicyPatch {
-        runaway: Some(RunawayPolicy {
-            per_minute: 1,
-            depth: 10,
-        }),
+        sender_per_minute: Some(1),
         ..PolicyPatch::default()
     });
     lab.say("one");
@@ -297,7 +294,7 @@ fn too_fast_and_read_in_the_inbox() {
         &story(&lab, id, &[]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0 ms  waits until +60.0 s: runaway_guard
+        +0 ms  waits until +60.0 s: sender_rate
         now: deferred until +60.0 s
         "#,
     );
@@ -309,7 +306,7 @@ fn too_fast_and_read_in_the_inbox() {
         &story(&lab, id, &[]),
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
-        +0 ms  waits until +60.0 s: runaway_guard
+        +0 ms  waits until +60.0 s: sender_rate
         +60.0 s  waits again: its time has come
         +61.0 s  delivered, read in the inbox
         end: delivered

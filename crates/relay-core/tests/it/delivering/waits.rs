@@ -20,10 +20,16 @@ fn waits(lab: &Lab, sent: &MessageSent) -> Option<WaitReason> {
         now(engine.deliveries_where(&key, DeliveryFilter::default(), PageQuery::default()));
     let mut listed = listed.unwrap().items.into_iter();
     let listed = listed.find(|delivery| delivery.delivery_id == id).unwrap();
-    assert_eq!((listed.state, &listed.waiting), (shown.state, &shown.waiting));
+    assert_eq!(
+        (listed.state, &listed.waiting),
+        (shown.state, &shown.waiting)
+    );
     let summaries = now(engine.deliveries(&key, sent.message_id)).unwrap();
     let summary = only(&summaries);
-    assert_eq!((summary.state, &summary.waiting), (shown.state, &shown.waiting));
+    assert_eq!(
+        (summary.state, &summary.waiting),
+        (shown.state, &shown.waiting)
+    );
     shown.waiting
 }
 
@@ -139,7 +145,10 @@ fn a_delivery_says_until_when_it_is_put_off() {
         sender_per_minute: Some(1),
         ..PolicyPatch::default()
     });
-    let paced = (0..2).map(|_| lab.send("alice", mail("fast"))).last().unwrap();
+    let paced = (0..2)
+        .map(|_| lab.send("alice", mail("fast")))
+        .last()
+        .unwrap();
     assert_eq!(told(&paced), WaitCode::SenderRate);
     let waiting = waits(&lab, &paced).unwrap();
     assert_eq!(waiting.code, WaitCode::SenderRate);
@@ -156,7 +165,10 @@ fn a_delivery_behind_a_full_window_says_so() {
     let bob = lab.attach("bob", &Kind::able());
     let first = lab.send("alice", mail("first"));
     let second = lab.send("alice", mail("second"));
-    assert_eq!((told(&first), told(&second)), (WaitCode::Due, WaitCode::WindowFull));
+    assert_eq!(
+        (told(&first), told(&second)),
+        (WaitCode::Due, WaitCode::WindowFull)
+    );
     assert_eq!(code(&lab, &first), WaitCode::Offered);
     assert_eq!(code(&lab, &second), WaitCode::WindowFull);
     bob.deliver(&bob.offer());

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::Path;
 
-use relay_sdk::protocol::policy::{PolicyPatch, RunawayPolicy};
+use relay_sdk::protocol::policy::PolicyPatch;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -320,10 +320,7 @@ async fn damage_is_a_matter_of_the_store() {
 async fn a_policy_that_holds_messages_back_is_found_by_the_deliveries() {
     let desk = Desk::new().await;
     let patch = PolicyPatch {
-        runaway: Some(RunawayPolicy {
-            per_minute: 1,
-            depth: 20,
-        }),
+        sender_per_minute: Some(1),
         ..PolicyPatch::default()
     };
     desk.server.relay().update_policy(&patch).await.unwrap();
