@@ -65,7 +65,7 @@ fn a_busy_agent() {
         r#"
         delivery D to @bob, asked for: first safe boundary, made 2025-11-15T09:46:40.000Z, deadline 2025-11-22T09:46:40.000Z
         +0 ms  waits: the session is active; it waits for next-tool-call
-        now: pending
+        now: pending: the session is active
         "#,
     );
     bob.ran_a_tool();
