@@ -62,6 +62,31 @@ async fn a_delivery_tells_its_story_and_can_be_retried() {
 }
 
 #[tokio::test]
+async fn why_a_delivery_waits_is_the_servers_answer_at_every_door() {
+    let desk = Desk::new().await;
+    desk.register(&["ada", "bob"]).await;
+    let send = ["send", "bob", "one", "--as", "ada", "--no-wait"];
+    let sent = desk.json(&send).await;
+    let waiting = &sent["deliveries"][0]["waiting"];
+    assert_eq!(waiting["code"], "no_session");
+    assert_eq!(waiting["since"], sent["message"]["createdAt"]);
+    let id = sent["deliveries"][0]["deliveryId"].as_str().unwrap();
+    let shown = desk.json(&["delivery", "show", id]).await;
+    let listed = desk.json(&["delivery", "list"]).await;
+    for delivery in [&shown, &listed["items"][0]] {
+        assert_eq!(&delivery["waiting"], waiting);
+    }
+    let why = waiting["why"].as_str().unwrap();
+    let said = desk.ok(&send).await;
+    assert!(
+        said.ends_with(&format!("@bob  pending  ID  waits: {why}\n")),
+        "{said}"
+    );
+    let said = desk.ok(&["delivery", "list", "--limit", "1"]).await;
+    assert!(said.contains(&format!("  waits: {why}\n")), "{said}");
+}
+
+#[tokio::test]
 async fn what_waits_can_be_cancelled_and_flushed() {
     let desk = Desk::new().await;
     desk.register(&["ada", "bob"]).await;
