@@ -55,7 +55,10 @@ async fn who_is_not_connected_gets_it_later_and_is_not_waited_for() {
     let said = desk
         .ok(&["send", "eve", "Hello", "--as", "ada", "--no-wait"])
         .await;
-    assert_eq!(said, "sent ID\n@eve  pending  ID\n");
+    assert_eq!(
+        said,
+        "sent ID\n@eve  pending  ID  waits: no session of the agent is connected\n"
+    );
 }
 
 #[tokio::test]
