@@ -1,8 +1,9 @@
 //! An ACP agent that plays a script, for what real agents can't be made to do.
 //!
 //! The script is JSON, given as the only argument. `handshake` is the answer to `initialize`, `opened` is merged into that to
-//! `session/new`, `early` are updates before it and `after` behind it, `history` is played back by `session/load`, `pages`
-//! are those of `session/list`. `turns` has a list of steps for each prompt; the last is played for all further ones.
+//! `session/new`, `early` are updates before it and `after` behind it, `history` is played back by `session/load` (behind its
+//! answer if `historyIsLate`), `pages` are those of `session/list`. `turns` has a list of steps for each prompt; the last is played for all further ones.
+//! The MCP servers of a session are started, but not those that `startsNoServers` names: "new", "load".
 //! `log` is a file that gets every line that comes in, after `deafAfter` lines no more are read. A step is an object with one member, see [`Agent::step`].
 
 #![allow(
@@ -12,6 +13,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -41,6 +43,7 @@ fn main() {
         prompts: 0,
         calls: 0,
         cancelled: false,
+        servers: Vec::new(),
     };
     while let Some(message) = agent.next() {
         agent.handle(message);
@@ -59,6 +62,8 @@ struct Agent {
     prompts: usize,
     calls: u64,
     cancelled: bool,
+    /// They end with their input, which ends with this process.
+    servers: Vec<Child>,
 }
 
 impl Agent {
@@ -99,14 +104,27 @@ impl Agent {
         }
         match method {
             "initialize" => self.initialize(&id),
-            "session/new" | "session/fork" => self.open(&id),
+            "session/new" | "session/fork" => {
+                self.start_servers("new", &message["params"]);
+                self.open(&id);
+            }
             "session/load" => {
+                self.start_servers("load", &message["params"]);
+                let late = self.script["historyIsLate"] == true;
+                if late {
+                    answer(&id, &self.script["opened"].clone());
+                }
                 for update in list(&self.script["history"]) {
                     self.update(&session, update);
                 }
-                answer(&id, &self.script["opened"].clone());
+                if !late {
+                    answer(&id, &self.script["opened"].clone());
+                }
             }
-            "session/resume" => answer(&id, &json!({})),
+            "session/resume" => {
+                self.start_servers("load", &message["params"]);
+                answer(&id, &json!({}));
+            }
             "session/list" => self.list(&id, &message["params"]),
             "session/prompt" => self.prompt(&id, &session),
             "session/set_config_option" => {
@@ -148,6 +166,30 @@ impl Agent {
         answer(id, &opened);
         for update in list(&self.script["after"]) {
             self.update(&session, update);
+        }
+    }
+
+    /// Starts the MCP servers of a session, as far as there are such programs.
+    fn start_servers(&mut self, way: &str, params: &Value) {
+        if list(&self.script["startsNoServers"]).contains(&way.into()) {
+            return;
+        }
+        for server in list(&params["mcpServers"]) {
+            let Some(program) = server["command"].as_str() else {
+                continue;
+            };
+            let args = list(&server["args"]);
+            let variables = list(&server["env"]);
+            let started = Command::new(program)
+                .args(args.iter().filter_map(Value::as_str))
+                .envs(variables.iter().filter_map(|variable| {
+                    Some((variable["name"].as_str()?, variable["value"].as_str()?))
+                }))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            self.servers.extend(started);
         }
     }
 
@@ -358,9 +400,7 @@ fn write_bytes(count: u64) {
 /// Starts a process that leaves the group and loses its parent, and notes its number in a file.
 fn escape(file: &str) {
     let script = format!("setsid sh -c 'echo $$ > {file}; exec sleep 1000' >/dev/null 2>&1 &");
-    let status = std::process::Command::new("sh")
-        .args(["-c", &script])
-        .status();
+    let status = Command::new("sh").args(["-c", &script]).status();
     assert!(status.unwrap().success());
     while std::fs::read_to_string(file).unwrap_or_default().is_empty() {
         std::thread::yield_now();

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use relay_harness::child::{reap_orphans, set_orphan_reaper};
 
 use crate::commands::serve::StartArguments;
 use crate::commands::{
@@ -164,7 +165,20 @@ enum Command {
     Man(man::ManArguments),
 }
 
+/// The argument with which this program starts itself to end the agents that are left when it is killed. No command for people.
+const REAP_ORPHANS: &str = "reap-orphans";
+
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|it| it == REAP_ORPHANS)
+    {
+        reap_orphans(std::io::stdin().lock());
+        return ExitCode::SUCCESS;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        set_orphan_reaper(program, vec![REAP_ORPHANS.into()]);
+    }
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),

@@ -39,6 +39,12 @@ impl Player {
                         None => return,
                     }
                 }
+                Some(method) if !call["id"].is_null() => {
+                    let error = json!({ "code": -32601, "message": format!("no method {method}") });
+                    self.say(json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }))
+                        .await;
+                    continue;
+                }
                 _ => continue,
             };
             let answer = json!({ "jsonrpc": "2.0", "id": call["id"], "result": result });

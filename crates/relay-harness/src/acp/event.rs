@@ -337,10 +337,15 @@ impl ToolCall {
     }
 }
 
-/// Agents that don't say the name in its place have it under `_meta.<agent>.toolName`.
+/// Finds the tool's name in the metadata of agents that don't say it in its place: `toolName` (Qwen), `<agent>.toolName`
+/// (Claude), or `<agent>.toolCall.toolName` (Goose).
 fn name_in_meta(meta: &Value) -> Option<String> {
     let mut metas = meta.as_object()?.values();
-    metas.find_map(|meta| string(&meta["toolName"]))
+    string(&meta["toolName"]).or_else(|| {
+        metas.find_map(|meta| {
+            string(&meta["toolName"]).or_else(|| string(&meta["toolCall"]["toolName"]))
+        })
+    })
 }
 
 impl ToolContent {

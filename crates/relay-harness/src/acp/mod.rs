@@ -13,3 +13,4 @@ pub mod host;
 pub mod permission;
 mod rpc;
 pub mod session;
+pub mod tools;

@@ -25,6 +25,7 @@ const KILL_WAIT: Duration = Duration::from_secs(2);
 /// What the processes of a child have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
+    /// Zero where it is not known; then there is no group to look at.
     leader: u32,
     mark: Vec<u8>,
 }
@@ -79,7 +80,7 @@ impl Family {
             process.pid == self.leader && !marked.contains(&process.pid) && process.parent != own
         });
         let mut family = marked;
-        if !taken {
+        if !taken && self.leader != 0 {
             family.extend(
                 all.iter()
                     .filter(|process| process.group == self.leader)
@@ -131,6 +132,11 @@ impl Hunt {
             processes = ?self.members.keys(),
             "processes of a child could not be ended"
         );
+    }
+
+    /// Leaves the members a time to end by themselves. Blocks.
+    pub(super) fn await_end(&mut self, grace: Duration) {
+        self.wait(Instant::now() + grace);
     }
 
     /// Kills all members without waiting for them: for the end of a program.

@@ -58,6 +58,9 @@ pub(super) struct Hunt {
 }
 
 impl Hunt {
+    /// Nothing tells when a group has ended, so there is nothing to wait for.
+    pub(super) fn await_end(&mut self, _grace: Duration) {}
+
     /// Kills what is left of the group: nothing tells when it has ended, so there is no grace.
     pub(super) fn end(self, _grace: Duration) {
         self.kill();

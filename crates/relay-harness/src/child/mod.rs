@@ -2,7 +2,8 @@
 //!
 //! A child gets an environment that was put together by name ([`ChildEnvironment`]), leads a process group of its own, and is
 //! stopped with grace: standard input closed, then asked (SIGTERM), then killed. On Linux that reaches processes that
-//! left the group, too (`family.rs` says how). Dropping a [`Child`] kills it.
+//! left the group, too (`family.rs` says how). Dropping a [`Child`] kills it, and after a program that was killed itself another process
+//! ends them (`orphans.rs`).
 
 mod command;
 mod environment;
@@ -10,6 +11,7 @@ mod environment;
 mod family;
 #[cfg(not(target_os = "linux"))]
 mod family_elsewhere;
+mod orphans;
 mod process;
 mod restart;
 mod tail;
@@ -18,6 +20,7 @@ pub use command::{ChildCommand, SpawnError};
 pub use environment::{ChildEnvironment, TOKEN_VARIABLE, Withheld};
 #[cfg(not(target_os = "linux"))]
 use family_elsewhere as family;
+pub use orphans::{reap_orphans, set_orphan_reaper};
 pub use process::{Child, Exit, StopGrace};
 pub use restart::{RestartPolicy, Restarts};
 pub use tail::StderrTail;

@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::family::{Family, Hunt};
+use super::orphans::Watched;
 use super::{ChildCommand, MARK_VARIABLE, SpawnError, StderrTail};
 
 /// How long each step of stopping a child may take.
@@ -102,10 +103,15 @@ impl Child {
             .kill_on_drop(true);
         #[cfg(unix)]
         process.process_group(0);
+        // The reaper knows of it before it is there, so that there is no moment at which it could be forgotten.
+        let watched = Watched::begin(&mark);
         let mut process = process.spawn().map_err(|error| command.refused(error))?;
 
         let pid = process.id().unwrap_or_default();
-        let leash = Arc::new(Leash::new(Family::new(pid, &mark)));
+        if let Some(watched) = &watched {
+            watched.set_leader(pid);
+        }
+        let leash = Arc::new(Leash::new(Family::new(pid, &mark), watched));
         let stderr = StderrTail::default();
         let stdin = process.stdin.take();
         let stdout = process.stdout.take();
@@ -230,13 +236,16 @@ fn new_mark() -> String {
 struct Leash {
     family: Family,
     ended: AtomicBool,
+    /// Dropped behind the kill: from then on the reaper has nothing to do with it.
+    _watched: Option<Watched>,
 }
 
 impl Leash {
-    const fn new(family: Family) -> Self {
+    const fn new(family: Family, watched: Option<Watched>) -> Self {
         Self {
             family,
             ended: AtomicBool::new(false),
+            _watched: watched,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::store::position::Position;
 use crate::store::records::{AgentNo, DeliveryRow, SessionNo, WorkspaceRow};
 
 /// Why a session waits.
-const WAITS: &str = "waits for a permission";
+pub(super) const WAITS: &str = "waits for a permission";
 /// Why a session is blocked.
 const BLOCKED: &str = "waits for a permission, and nobody who may decide was reached";
 
@@ -131,15 +131,19 @@ impl Tx<'_> {
         if !is_ours || !row.status.takes_offers() {
             return Ok(());
         }
-        let waits: bool = self
-            .query(
-                "SELECT EXISTS (SELECT 1 FROM permissions WHERE state = 0 AND agent = ?1 AND session = ?2)",
-            )?
-            .query_row(params![agent.0, session.0], |row| row.get(0))?;
-        if waits {
+        if self.has_open_question(agent, session)? {
             return Ok(());
         }
         self.set_status(workspace, session, AgentStatus::Active, None, at)
+    }
+
+    /// Whether a request of a session waits for a decision.
+    pub(super) fn has_open_question(&self, agent: AgentNo, session: SessionNo) -> Result<bool> {
+        Ok(self
+            .query(
+                "SELECT EXISTS (SELECT 1 FROM permissions WHERE state = 0 AND agent = ?1 AND session = ?2)",
+            )?
+            .query_row(params![agent.0, session.0], |row| row.get(0))?)
     }
 
     fn set_status(

@@ -13,6 +13,7 @@ use relay_protocol::time::Timestamp;
 
 use super::invocations;
 use super::message_read::load;
+use super::permission_notices::WAITS;
 use super::session_turns::{become_status, check_change};
 use super::steps::Taken;
 use super::writer::Tx;
@@ -166,10 +167,18 @@ impl Writing<'_> {
         let previous = self.session.status;
         let capabilities = &self.session.capabilities;
         check_change(previous, status, StatusSource::Session, capabilities)?;
+        let (agent, session) = (self.session.agent, self.session.no);
+        // A report and a question come over different ways: one that was on its way does not undo that the session waits.
+        let waits = status == AgentStatus::Active && tx.has_open_question(agent, session)?;
+        let (status, reason) = match (waits, previous) {
+            (true, AgentStatus::Waiting | AgentStatus::Blocked) => return Ok(Told::Known),
+            (true, _) => (AgentStatus::Waiting, Some(WAITS.to_owned())),
+            (false, _) => (status, reason.cloned()),
+        };
         if status == previous {
             return Ok(Told::Known);
         }
-        become_status(&mut self.session, status, reason.cloned(), self.at);
+        become_status(&mut self.session, status, reason, self.at);
         tx.log_status(self.workspace, &self.session, Some(previous), self.at)?;
         Ok(Told::News)
     }

@@ -23,7 +23,7 @@ pub struct SessionFacts {
     pub mid_turn: MidTurn,
     /// Whether a turn may be cancelled for a message.
     pub may_interrupt: bool,
-    /// Whether the relay's own MCP server was handed to the agent.
+    /// Whether the agent has started the relay's own MCP server.
     pub has_relay_tools: bool,
 }
 

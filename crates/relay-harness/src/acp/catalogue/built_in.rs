@@ -254,7 +254,7 @@ pub(super) const ROWS: &[Row] = &[
                 "GOOSE_DISABLE_KEYRING",
             ],
         ],
-        install: "see https://block.github.io/goose, or npm install -g @block/goose",
+        install: "brew install block-goose-cli, or see https://block.github.io/goose",
         sign_in: "run `goose configure`",
         // A second prompt is refused.
         mid_turn: MidTurn::CancelAndPrompt,

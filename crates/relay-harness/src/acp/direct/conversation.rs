@@ -1,7 +1,9 @@
 //! A conversation with an agent: questions one after the other, each answered at once or as a stream.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
 
 use super::answer::{Answer, Folding};
 use super::json::{JsonAnswer, JsonForm};
@@ -13,6 +15,12 @@ use crate::acp::content::PromptContent;
 use crate::acp::event::{Event, SessionEvent};
 use crate::acp::host::{Host, HostError, Session, Turn};
 use crate::child::Restarts;
+
+/// After so long without an update a loaded session is taken to be played back.
+const HISTORY_PAUSE: Duration = Duration::from_millis(300);
+
+/// Most time for the playing back of a loaded session, once the agent has answered.
+const HISTORY_WAIT: Duration = Duration::from_secs(10);
 
 /// How the system prompt reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,8 +215,7 @@ async fn opened(setup: &Setup, host: &Host, id: Option<&str>) -> Result<Session,
         }
         Some(id) => {
             let session = host.load_session(id, open).await?;
-            // What was said before is not part of what is said now.
-            while session.next_event_now().is_some() {}
+            pass_over_history(&session).await;
             session
         }
     };
@@ -222,6 +229,15 @@ async fn opened(setup: &Setup, host: &Host, id: Option<&str>) -> Result<Session,
         session.set_model(model).await?;
     }
     Ok(session)
+}
+
+/// Reads what an agent plays back of a loaded session: it was said before, and is no part of the next answer. Most agents play it
+/// back before they answer; Gemini begins then, and nothing tells where its history ends but that nothing more comes.
+async fn pass_over_history(session: &Session) {
+    let passing =
+        async { while let Ok(Some(_)) = timeout(HISTORY_PAUSE, session.next_event()).await {} };
+    // An agent that never stops talking is not waited for.
+    let _ = timeout(HISTORY_WAIT, passing).await;
 }
 
 fn way(setup: &Setup, host: &Host) -> SystemPromptWay {

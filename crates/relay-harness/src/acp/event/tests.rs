@@ -21,6 +21,18 @@ fn known_updates_are_read() {
                 "status": "pending", "input": {"command": "ls"}, "locations": ["/a"]}),
         ),
         (
+            json!({"sessionUpdate": "tool_call", "toolCallId": "t1", "title": "developer: shell", "kind": "execute",
+                "_meta": {"goose": {"toolCall": {"toolName": "developer__shell", "extensionName": "developer"}}}}),
+            json!({"type": "tool-call", "id": "t1", "title": "developer: shell", "name": "developer__shell",
+                "kind": "execute"}),
+        ),
+        (
+            json!({"sessionUpdate": "tool_call", "toolCallId": "t1", "title": "ls (list)", "kind": "execute",
+                "_meta": {"toolName": "run_shell_command", "provenance": "builtin"}}),
+            json!({"type": "tool-call", "id": "t1", "title": "ls (list)", "name": "run_shell_command",
+                "kind": "execute"}),
+        ),
+        (
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed", "content": [
                 {"type": "diff", "path": "/a", "oldText": null, "newText": "x"},
                 {"type": "content", "content": {"type": "text", "text": "done"}},

@@ -4,6 +4,7 @@
 //! agent can take its call back, and their number is bounded.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -207,6 +208,8 @@ pub(super) struct Asking {
     session: Arc<SessionState>,
     number: u64,
     cancelled: std::sync::Mutex<Option<oneshot::Receiver<()>>>,
+    /// Whether the reader knows that it is over.
+    is_told: AtomicBool,
 }
 
 impl Asking {
@@ -223,6 +226,7 @@ impl Asking {
             session: session.clone(),
             number,
             cancelled: std::sync::Mutex::new(Some(cancelled)),
+            is_told: AtomicBool::new(false),
         })
     }
 
@@ -245,6 +249,7 @@ impl Asking {
 
     /// Tells the session's reader what was chosen.
     pub(super) fn tell(&self, option_id: Option<String>) {
+        self.is_told.store(true, Ordering::Relaxed);
         self.session
             .update(Event::PermissionAnswered { option_id }, 0);
     }
@@ -253,6 +258,10 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.session.close_question(self.number);
+        // The agent has taken it back.
+        if !*self.is_told.get_mut() {
+            self.tell(None);
+        }
     }
 }
 

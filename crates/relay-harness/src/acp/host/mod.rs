@@ -177,7 +177,7 @@ impl Host {
         });
         let timeout = shared.options.initialize_timeout;
         let answer = shared.call("initialize", &params, timeout).await?;
-        let handshake = Handshake::read(answer).map_err(|source| HostError::Handshake {
+        let mut handshake = Handshake::read(answer).map_err(|source| HostError::Handshake {
             agent: shared.agent.id.clone(),
             source,
         })?;
@@ -188,6 +188,9 @@ impl Host {
                 "Agent {} is expected to call itself {expected}, but calls itself {found}.",
                 shared.agent.id
             ));
+        }
+        if !self.refuses_unknown_methods().await? {
+            handshake.distrust();
         }
         // Set once, here.
         let _ = shared.handshake.set(handshake);
@@ -237,11 +240,15 @@ impl Host {
         answer.map(drop)
     }
 
-    /// Asks for a method that does not exist; says whether the agent knows better than to claim success.
-    pub async fn refuses_unknown_methods(&self) -> Result<bool, HostError> {
-        match self.call("_relay/no_such_method", &json!({})).await {
+    /// Asks for a method that does not exist; says whether the agent knows better than to claim success. Silence is no claim.
+    async fn refuses_unknown_methods(&self) -> Result<bool, HostError> {
+        let params = json!({});
+        let asking = self
+            .shared
+            .call("_relay/no_such_method", &params, UNKNOWN_METHOD_WAIT);
+        match asking.await {
             Ok(_) => Ok(false),
-            Err(error @ (HostError::Closed { .. } | HostError::Timeout { .. })) => Err(error),
+            Err(error @ HostError::Closed { .. }) => Err(error),
             Err(_) => Ok(true),
         }
     }
@@ -285,3 +292,6 @@ impl Host {
 
 /// How long an agent that stays after the end of its input is waited for.
 const STAYS_ANYWAY: Duration = Duration::from_millis(100);
+
+/// How long an agent may take to say that it does not know a method.
+const UNKNOWN_METHOD_WAIT: Duration = Duration::from_secs(2);

@@ -1,16 +1,12 @@
 //! One look at an agent: it is started, asked who it is, and stopped.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::error::HostError;
 use super::{Host, HostOptions, OpenSession};
 use crate::acp::capabilities::Handshake;
 use crate::acp::catalogue::AgentDefinition;
 use crate::child::ChildEnvironment;
-
-/// How long an agent may take to say that it does not know a method.
-const UNKNOWN_METHOD_WAIT: Duration = Duration::from_secs(5);
 
 /// What was found out about an agent.
 #[derive(Clone, Debug)]
@@ -31,12 +27,7 @@ pub async fn probe(
     open: bool,
 ) -> Result<Probe, HostError> {
     let host = Host::start(agent, environment, cwd.clone(), options).await?;
-    let mut handshake = host.handshake().clone();
-    let refuses = tokio::time::timeout(UNKNOWN_METHOD_WAIT, host.refuses_unknown_methods());
-    // Silence is no claim of success.
-    if let Ok(Ok(false)) = refuses.await {
-        handshake.distrust();
-    }
+    let handshake = host.handshake().clone();
     let session = match open {
         true => Some(host.new_session(OpenSession::new(cwd)).await.map(drop)),
         false => None,

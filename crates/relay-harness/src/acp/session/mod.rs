@@ -60,7 +60,7 @@ pub struct Conversation {
 pub struct RelayOptions {
     /// Whether a message may cancel a turn, where the agent has no other way to take one.
     pub may_interrupt: bool,
-    /// Whether the relay's own MCP server was handed to the agent.
+    /// Whether the agent has started the relay's own MCP server. That it was handed over says nothing.
     pub has_relay_tools: bool,
     /// Who asks the relay when the agent asks for permission: the one that its host was started with, which refuses everything
     /// without this. A host that was started with something else decides by that.

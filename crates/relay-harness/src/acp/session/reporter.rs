@@ -36,6 +36,8 @@ pub(super) struct Reporter {
     calls: HashMap<String, Call>,
     /// Whether the relay is asked for permissions. It says then by itself that a session waits, and for whom.
     relay_is_asked: bool,
+    /// How many questions wait, where it is not.
+    questions: usize,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl Reporter {
             sequence: 0,
             calls: HashMap::new(),
             relay_is_asked,
+            questions: 0,
         }
     }
 
@@ -164,10 +167,14 @@ impl Reporter {
             Event::PermissionAsked { .. } | Event::PermissionAnswered { .. }
                 if self.relay_is_asked => {}
             Event::PermissionAsked { .. } => {
+                self.questions += 1;
                 reports.extend(self.status(AgentStatus::Waiting, Some("permission")));
             }
             Event::PermissionAnswered { .. } => {
-                reports.extend(self.status(AgentStatus::Active, None));
+                self.questions = self.questions.saturating_sub(1);
+                if self.questions == 0 {
+                    reports.extend(self.status(AgentStatus::Active, None));
+                }
             }
             Event::Usage(usage) => reports.push(used(usage)),
             Event::Lagged { dropped } => reports.push(AgentSessionEvent::Log(LogLine {
@@ -183,6 +190,7 @@ impl Reporter {
         }
         if event.ends_turn() {
             self.calls.clear();
+            self.questions = 0;
         }
     }
 

@@ -211,10 +211,16 @@ async fn a_system_prompt_goes_the_way_that_there_is() {
 async fn a_stored_session_goes_on_at_the_first_opening() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");
-    let opened = |capabilities: &[&str]| json!({"log": log, "handshake": handshake(capabilities, json!({})), "history": [super::support::chunk("old")]});
-    for (capabilities, method) in [(&[][..], "session/load"), (&["resume"], "session/resume")] {
+    let history: Vec<Value> = (0..50).map(|_| super::support::chunk("old")).collect();
+    let opened = |capabilities: &[&str], is_late: bool| json!({"log": log, "handshake": handshake(capabilities, json!({})), "history": history, "historyIsLate": is_late});
+    for (capabilities, is_late, method) in [
+        (&[][..], false, "session/load"),
+        // Some agents play back what was said only when they have answered.
+        (&[], true, "session/load"),
+        (&["resume"], false, "session/resume"),
+    ] {
         let _ = std::fs::remove_file(&log);
-        let mut setup = setup(&opened(capabilities));
+        let mut setup = setup(&opened(capabilities, is_late));
         setup.load = Some("stored".to_owned());
         let answer = soon(direct::ask(&setup, ["go"])).await.unwrap();
         assert_eq!(

@@ -344,7 +344,7 @@ async fn an_agent_that_does_not_read_holds_up_nobody() {
     // It asks thousands of things, more than fit in the pipe, and reads none of the answers.
     let call = json!({"jsonrpc": "2.0", "id": 5, "method": "no/such", "params": {}}).to_string();
     let steps = json!([{"text": "a"}, {"repeat": [10_000, {"line": call}]}, {"text": "b"}, {"stop": "end_turn"}]);
-    let session = session(json!({"deafAfter": 3, "turns": [steps]})).await;
+    let session = session(json!({"deafAfter": 4, "turns": [steps]})).await;
     assert_eq!(
         soon(ask(&session)).await,
         ("ab".to_owned(), "end_turn".to_owned())

@@ -418,6 +418,11 @@ async fn a_probe_tells_who_is_ready_and_who_claims_too_much() {
     assert!(liar.handshake.capabilities.list_sessions);
     assert!(liar.session.is_none());
 
+    // A host that works with it believes it as little.
+    let liar = start(json!({"handshake": claims, "answersAnything": true})).await;
+    assert!(!liar.capabilities().fork_session && !liar.handshake().extensions.steering);
+    liar.stop().await;
+
     let signed_out = json!({"errors": {"session/new": {"code": -32000, "message": "sign in"}}});
     let signed_out = look(signed_out, true).await.unwrap();
     assert_eq!(

@@ -1,5 +1,6 @@
 //! `relay acp detect`: which agents can be used now. A program that is there says nothing: each is started, asked who it is,
-//! and asked for a session, so that "ready" means that it would work.
+//! and asked for a session. Some agents open one although nobody has signed in, and only a question to their model would show it; so
+//! "ready" does not say more than that it starts.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ Examples:
   relay acp detect claude codex
   relay acp detect --timeout 1m --json
 
-Each agent that is found in the PATH is started in an empty directory, asked for a session, and stopped. Exit code 0 also when none is ready.";
+Each agent that is found in the PATH is started in an empty directory, asked for a session, and stopped. Whether \
+somebody has signed in shows only where an agent opens none without. Exit code 0 also when none is ready.";
 
 /// How many agents are asked at a time: each is a program of its own that wants a core.
 const AT_ONCE: usize = 3;
@@ -49,12 +51,23 @@ enum State {
     Failed,
 }
 
+/// What is known of the sign-in.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum SignIn {
+    /// It was not looked at: that takes a question to the model.
+    NotChecked,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Detected {
     id: String,
     title: String,
     state: State,
+    /// What is known of the sign-in of one that is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sign_in: Option<SignIn>,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +133,7 @@ async fn detect(agent: AgentDefinition, timeout: Duration) -> Detected {
         id: agent.id.clone(),
         title: agent.title.clone(),
         state: State::NotInstalled,
+        sign_in: None,
         version: None,
         detail: None,
         next: said(&agent.install),
@@ -168,6 +182,7 @@ impl Detected {
             Some(Err(error)) => self.refused(&error),
             _ => {
                 self.state = State::Ready;
+                self.sign_in = Some(SignIn::NotChecked);
                 self.next = None;
             }
         }
@@ -203,7 +218,7 @@ fn for_people(duration: Duration) -> String {
 
 fn state(style: &Style, state: State) -> String {
     match state {
-        State::Ready => style.good("ready"),
+        State::Ready => style.good("ready, sign-in not checked"),
         State::NeedsSignIn => style.open("needs a sign-in"),
         State::NotInstalled => style.faint("not installed"),
         State::Failed => style.bad("failed"),

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::clients::{Client, Scope};
 use super::edit::{self, Unchangeable};
-use crate::contact::GlobalArguments;
+use crate::contact::{Actor, Contact, GlobalArguments, in_runtime};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 
@@ -58,7 +58,11 @@ pub(super) fn run(
     let program = program(scope)?;
     let told = match (arguments.uninstall, &globals.as_agent) {
         (true, _) => Vec::new(),
-        (false, Some(agent)) => told(agent, globals.data.as_deref(), scope)?,
+        (false, Some(agent)) => {
+            // The client would start it in vain.
+            in_runtime(async { Contact::find(globals, Actor::Chosen).await.map(drop) })?;
+            told(agent, globals.data.as_deref(), scope)?
+        }
         (false, None) => {
             return Err(Failure::usage("expected an agent to act as, found none")
                 .next("say with --as NAME which agent the client is"));

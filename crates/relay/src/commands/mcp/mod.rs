@@ -7,6 +7,7 @@ mod edit;
 mod install;
 
 use clap::{Args, Subcommand};
+use relay_harness::acp::tools;
 use relay_mcp::McpServer;
 use relay_protocol::ids::SessionId;
 use relay_sdk::AgentClient;
@@ -34,6 +35,9 @@ pub(crate) struct McpArguments {
     /// The session of the agent through which calls are made; what it did not declare is refused
     #[arg(long, value_name = "ID", env = "RELAY_SESSION", value_parser = literal::id::<SessionId>)]
     session: Option<SessionId>,
+    /// Where `relay run` listens for its being started
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    announce: Option<String>,
     #[command(subcommand)]
     command: Option<McpCommand>,
 }
@@ -61,6 +65,12 @@ async fn serve(arguments: &McpArguments, contact: &Contact) -> Outcome {
         format: LogFormat::Text,
     })?;
     let client = agent(contact).await?;
+    if let Some(address) = &arguments.announce
+        && let Err(error) = tools::announce(address).await
+    {
+        // It is not waited for any more.
+        tracing::debug!(%error, "whoever has started the agent does not know that its tools run");
+    }
     let server = match arguments.session {
         Some(session) => McpServer::through_session(client, session),
         None => McpServer::new(client),

@@ -10,6 +10,7 @@ use relay_harness::acp::content::McpServer;
 use relay_harness::acp::direct::{self, Setup};
 use relay_harness::acp::host::{HostError, HostOptions, Session};
 use relay_harness::acp::session::{Broker, RelayOptions, RelaySession, Watch, attach};
+use relay_harness::acp::tools::ToolsWatch;
 use relay_harness::child::{ChildEnvironment, TOKEN_VARIABLE};
 use relay_sdk::Error;
 
@@ -20,6 +21,9 @@ use crate::failure::Outcome;
 
 /// The name of the relay's own tools for the agent.
 const TOOLS: &str = "relay";
+
+/// How long an agent may take to start them once its session is open. Those that do it at all have done it by then.
+const TOOLS_WAIT: Duration = Duration::from_secs(3);
 
 /// How long a file may still be in use by the session before, which has ended.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
@@ -59,9 +63,23 @@ impl Plan {
     ) -> Outcome<Body> {
         let told = desk.clone();
         let broker = Broker::telling(move |news| told.news(news));
-        let session = self.session(claim, load, desk, &broker).await?;
+        let tools = ToolsWatch::open().await;
+        let tools = tools.context("nothing can listen on this machine")?;
+        let session = self.session(claim, load, desk, &broker, &tools).await?;
         let host = session.host().clone();
-        let attached = self.attached(claim, session, desk, &broker).await;
+        let has_tools = tokio::select! {
+            is_started = tools.is_started_within(TOOLS_WAIT) => is_started,
+            _ = host.ended() => false,
+        };
+        if !has_tools {
+            let text = format!(
+                "{} has not started Relay's tools: it gets messages, but can't send any by itself",
+                self.agent.title
+            );
+            desk.say(Step::Warning { text });
+        }
+        let attached = self.attached(claim, session, desk, &broker, has_tools);
+        let attached = attached.await;
         match attached {
             Ok(relay) => Ok(Body { relay, broker }),
             Err(error) => {
@@ -77,11 +95,12 @@ impl Plan {
         load: Option<&str>,
         desk: &Desk,
         broker: &Broker,
+        tools: &ToolsWatch,
     ) -> Outcome<Session> {
         let warn = desk.clone();
         let setup = Setup {
             additional_directories: self.add_dirs.clone(),
-            mcp_servers: vec![self.tools(claim)?],
+            mcp_servers: vec![self.tools(claim, tools)?],
             model: self.model.clone(),
             mode: self.mode.clone(),
             load: load.map(str::to_owned),
@@ -106,12 +125,14 @@ impl Plan {
     }
 
     /// The relay's tools, as this agent. It is told the address and its own token, and not where the data is.
-    fn tools(&self, claim: &Claim) -> Outcome<McpServer> {
+    fn tools(&self, claim: &Claim, watch: &ToolsWatch) -> Outcome<McpServer> {
         let program = std::env::current_exe().context("this program can't be found")?;
         Ok(McpServer::Stdio {
             name: TOOLS.to_owned(),
             command: program.display().to_string(),
-            args: vec!["mcp".to_owned()],
+            args: ["mcp", "--announce", &watch.address()]
+                .map(str::to_owned)
+                .to_vec(),
             env: BTreeMap::from([
                 ("RELAY_URL".to_owned(), self.url.clone()),
                 (TOKEN_VARIABLE.to_owned(), claim.agent.token().to_owned()),
@@ -125,6 +146,7 @@ impl Plan {
         session: Session,
         desk: &Desk,
         broker: &Broker,
+        has_relay_tools: bool,
     ) -> Result<RelaySession, Error> {
         let identity = claim.agent.identity().clone();
         let until = tokio::time::Instant::now() + MEMORY_WAIT;
@@ -132,7 +154,7 @@ impl Plan {
             let watch = desk.clone();
             let options = RelayOptions {
                 may_interrupt: self.may_interrupt,
-                has_relay_tools: true,
+                has_relay_tools,
                 broker: Some(broker.clone()),
                 memory: Some(claim.memory.clone()),
                 watch: Watch::by(move |seen| watch.seen(seen)),

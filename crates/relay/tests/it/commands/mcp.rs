@@ -231,7 +231,14 @@ fn at_home(setup: &Setup, arguments: &[&str]) -> Command {
 
 #[tokio::test]
 async fn clients_are_told_to_start_it() {
-    let setup = Setup::new();
+    let desk = Desk::new().await;
+    desk.register(&["bob"]).await;
+    let setup = &desk.setup;
+    let at_home = |arguments: &[&str]| {
+        let mut command = at_home(setup, arguments);
+        command.env("RELAY_DATA", setup.data());
+        command
+    };
     for (client, file) in [
         ("claude-code", ".claude.json"),
         ("codex", ".codex/config.toml"),
@@ -242,22 +249,36 @@ async fn clients_are_told_to_start_it() {
     ] {
         let file = setup.file("home").join(file);
         let install = ["mcp", "install", client, "--as", "@bob"];
-        let printed = finish(at_home(&setup, &install).arg("--print")).await;
+        let printed = finish(at_home(&install).arg("--print")).await;
         assert_eq!(printed.code, 0, "{printed:?}");
         assert!(!file.exists(), "--print writes nothing");
-        let done = finish(&mut at_home(&setup, &install)).await;
+        let done = finish(&mut at_home(&install)).await;
         let expected = format!("written to {}; restart the client\n", file.display());
         assert_eq!((done.code, done.out), (0, expected), "{}", done.err);
         let written = std::fs::read_to_string(&file).unwrap();
         assert_eq!(written, printed.out);
         assert!(written.contains(env!("CARGO_BIN_EXE_relay")), "{written}");
-        let done = finish(&mut at_home(&setup, &install)).await;
+        let done = finish(&mut at_home(&install)).await;
         assert!(done.out.ends_with(" has it already\n"), "{done:?}");
         let uninstall = ["mcp", "install", client, "--uninstall"];
-        let done = finish(&mut at_home(&setup, &uninstall)).await;
+        let done = finish(&mut at_home(&uninstall)).await;
         assert!(done.out.starts_with("taken out of "), "{done:?}");
         assert!(!std::fs::read_to_string(&file).unwrap().contains("bob"));
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_known_is_not_installed() {
+    let desk = Desk::new().await;
+    let install = ["mcp", "install", "gemini", "--as", "bob"];
+    let file = desk.setup.file("home").join(".gemini/settings.json");
+    for arguments in [&install[..], &[&install[..], &["--print"]].concat()] {
+        let mut command = at_home(&desk.setup, arguments);
+        let done = finish(command.env("RELAY_DATA", desk.setup.data())).await;
+        assert_eq!((done.code, done.out.as_str()), (4, ""), "{done:?}");
+        assert!(done.err.contains("agent register bob"), "{done:?}");
+    }
+    assert!(!file.exists());
 }
 
 #[tokio::test]
@@ -297,9 +318,12 @@ async fn what_is_in_the_file_stays_and_no_token_gets_there() {
 
 #[tokio::test]
 async fn a_file_that_can_not_be_kept_is_left() {
-    let setup = Setup::new();
+    let desk = Desk::new().await;
+    desk.register(&["bob"]).await;
+    let setup = &desk.setup;
     let install = ["mcp", "install", "gemini", "--as", "bob"];
-    let mut command = at_home(&setup, &install);
+    let mut command = at_home(setup, &install);
+    command.env("RELAY_DATA", setup.data());
     let file = setup.file("home").join(".gemini/settings.json");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     let mine = "{} // mine";
@@ -312,7 +336,7 @@ async fn a_file_that_can_not_be_kept_is_left() {
         "{done:?}"
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), mine);
-    let done = finish(&mut at_home(&setup, &install[..3])).await;
+    let done = finish(&mut at_home(setup, &install[..3])).await;
     assert_eq!(done.code, 2, "{done:?}");
     assert!(done.err.contains("--as NAME"), "{done:?}");
 }

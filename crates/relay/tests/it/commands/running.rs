@@ -1,7 +1,9 @@
 //! `relay run` with an agent that plays a script: as whom it runs, what it is handed, what is shown, how it ends.
 
+mod killed;
 mod names;
 mod restarts;
+mod tools;
 
 use std::path::Path;
 
@@ -79,9 +81,10 @@ async fn the_agent_is_handed_its_own_tools_and_nothing_else() {
     let runs = Runs::attached(&desk, &["fake"]).await;
     let opened = &told(&log, "session/new")[0]["params"];
     let server = &opened["mcpServers"][0];
+    let args = server["args"].as_array().unwrap();
     assert_eq!(
-        (&server["name"], &server["args"]),
-        (&json!("relay"), &json!(["mcp"]))
+        (&server["name"], &args[0], &args[1], args.len()),
+        (&json!("relay"), &json!("mcp"), &json!("--announce"), 3)
     );
     assert_eq!(server["command"], env!("CARGO_BIN_EXE_relay"));
     let variables = server["env"].as_array().unwrap().iter();

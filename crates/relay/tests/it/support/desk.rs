@@ -169,6 +169,11 @@ impl Running {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
+    /// `kill -9`.
+    pub(crate) async fn kill(&mut self) {
+        soon("the kill", self.child.kill()).await.unwrap();
+    }
+
     /// Nobody reads what it prints from now on.
     pub(crate) fn stop_reading(self) -> Child {
         self.child

@@ -118,6 +118,24 @@ fn a_session_waits_while_somebody_is_there_and_goes_on_after_the_last_answer() {
 }
 
 #[test]
+fn a_session_is_never_active_while_its_question_waits() {
+    let lab = Lab::with_people();
+    let _ana = lab.attach("ana", &Kind::able());
+    let ada = lab.attach("ada", &Kind::able());
+    let id = lab.ask_in(ada.id(), "rm 1").permission_id;
+    // The report of the turn that asks is stored after the question.
+    ada.becomes(AgentStatus::Active);
+    assert_eq!(ada.summary().status, AgentStatus::Waiting);
+    // Also when it was idle in between, and works on something else.
+    ada.becomes(AgentStatus::Idle);
+    ada.becomes(AgentStatus::Active);
+    assert_eq!(ada.summary().status, AgentStatus::Waiting);
+    lab.approve(id);
+    assert_eq!(ada.summary().status, AgentStatus::Active);
+    assert_eq!(lab.events("agent.status.active").len(), 1);
+}
+
+#[test]
 fn a_session_is_blocked_until_somebody_is_reached() {
     let lab = Lab::with_people();
     let ada = lab.attach("ada", &Kind::able());

@@ -232,6 +232,16 @@ mod tests {
                 "run",
                 json!({"input": "words"}),
             ),
+            (
+                json!({"_meta": {"toolName": "run_shell_command"}, "kind": "execute", "title": "ls"}),
+                "run_shell_command",
+                json!({}),
+            ),
+            (
+                json!({"_meta": {"goose": {"toolCall": {"toolName": "developer__shell"}}}, "title": "shell"}),
+                "developer__shell",
+                json!({}),
+            ),
             (json!({}), "tool", json!({})),
         ];
         for (mut call, tool, params) in table {

@@ -114,7 +114,6 @@ fn tools_are_followed_however_an_agent_tells() {
 fn status_usage_and_what_was_lost() {
     let said = reports(&[
         json!({"ask": true}),
-        json!({"ask": true}),
         json!({"ask": false}),
         json!({"sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": {"amount": 0.5, "currency": "USD"}}),
         json!({"sessionUpdate": "hologram"}),
@@ -137,4 +136,12 @@ fn status_usage_and_what_was_lost() {
     };
     assert!(reporter.take(&end, Timestamp::from_millis(0)).is_empty());
     assert!(reporter.status(AgentStatus::Idle, None).is_none());
+}
+
+#[test]
+fn a_session_waits_until_the_last_of_its_questions_is_answered() {
+    let asked = |is: bool| json!({ "ask": is });
+    let said = reports(&[asked(true), asked(true), asked(false), asked(false)]);
+    let statuses: Vec<_> = said.iter().map(|report| &report["status"]).collect();
+    assert_eq!(statuses, ["waiting", "active"]);
 }

@@ -65,6 +65,9 @@ async fn ready_is_what_opens_a_session() {
     ];
     assert_eq!(states, expected);
     assert_eq!(of("claude")["version"], "2.5");
+    // A session opens without a sign-in, too, and no model was asked.
+    assert_eq!(of("claude")["signIn"], "not-checked");
+    assert_eq!(of("opencode")["signIn"], Value::Null);
     // Two agents share a program's name.
     assert_eq!(
         of("codex")["detail"],
@@ -77,7 +80,10 @@ async fn ready_is_what_opens_a_session() {
     assert!(of("goose")["next"].is_string());
 
     let text = ok(&setup, &["acp", "detect", "claude", "goose"]).await;
-    assert!(text.contains("claude  ready          2.5"), "{text}");
+    assert!(
+        text.contains("claude  ready, sign-in not checked  2.5"),
+        "{text}"
+    );
     let (code, said) = refused(&setup, &["acp", "detect", "clade"]).await;
     assert_eq!(code, 4);
     assert!(said.contains("did you mean claude?"), "{said}");
