@@ -126,9 +126,9 @@ impl<V: Visitor> Drives for ModelChats<V> {
             check_rules(request.permissions.as_ref())?;
             let answers = shared.find(&request, messages)?;
             let connected = shared.clients.lease(visitor.agent_token()).await;
-            let place = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
+            let client = connected.map_err(|error| Refusal::of(&problem_of(&error)))?;
             let run = move |chat: Arc<Chat>| -> BoxFuture<'static, ()> {
-                async move { shared.run(place.clone(), answers, request, &chat).await }.boxed()
+                async move { shared.run(client.clone(), answers, request, &chat).await }.boxed()
             };
             Ok(Begun {
                 decides: Arc::new(By(visitor)),

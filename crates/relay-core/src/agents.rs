@@ -21,6 +21,24 @@ impl Engine {
         caller: &Caller,
         body: RegisterAgent,
     ) -> Result<AgentRegistered> {
+        self.register_participant(caller, body, true).await
+    }
+
+    /// Registers an agent that is in no channel: what is said to everybody is not meant for it. One that is adopted leaves its channels.
+    pub async fn register_agent_outside_channels(
+        &self,
+        caller: &Caller,
+        body: RegisterAgent,
+    ) -> Result<AgentRegistered> {
+        self.register_participant(caller, body, false).await
+    }
+
+    async fn register_participant(
+        &self,
+        caller: &Caller,
+        body: RegisterAgent,
+        in_channels: bool,
+    ) -> Result<AgentRegistered> {
         let workspace_no = caller.require_workspace_key()?.no;
         names::check(&body.name).map_err(|error| Error::Name {
             what: Noun::Agent,
@@ -38,6 +56,7 @@ impl Engine {
                 agent_type: body.agent_type.unwrap_or(AgentType::Agent),
                 metadata: body.metadata,
                 adopt: body.adopt.unwrap_or(false),
+                in_channels,
                 token: stored,
             })
             .await?;

@@ -136,6 +136,7 @@ impl Engine {
                 capabilities: body.capabilities,
                 safe_states,
                 status: body.status,
+                keeps_messages: body.keeps_messages.unwrap_or(false),
             })
             .await?;
         let AttachedSession { session, head } = attached;

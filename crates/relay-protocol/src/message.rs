@@ -44,6 +44,10 @@ pub struct RelayMessage {
     pub metadata: Option<Metadata>,
 }
 
+/// Key of [`RelayMessage::metadata`]: the session through which its author sent it. A reply goes back to that session where it
+/// is one conversation among several of its agent.
+pub const SENT_IN_SESSION: &str = "sentInSession";
+
 /// Who wrote a message. An author without a mailbox (the system, a webhook) has no id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

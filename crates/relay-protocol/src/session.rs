@@ -39,6 +39,10 @@ pub struct Attach {
     /// The resume token of the session that goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// True for a session that is one conversation among several of its agent. What is sent to the agent while it is the newest such
+    /// session is for it alone, and so is what answers a message of it; both fail when it ends. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeps_messages: Option<bool>,
     /// Which attempt of the client this is; absent: what comes last is the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttachAttempt>,
@@ -82,6 +86,10 @@ pub struct CreateSession {
     /// The resume token of the session that goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
+    /// True for a session that is one conversation among several of its agent. What is sent to the agent while it is the newest such
+    /// session is for it alone, and so is what answers a message of it; both fail when it ends. Absent: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeps_messages: Option<bool>,
     /// How the server reaches it.
     pub link: Link,
 }
@@ -97,6 +105,7 @@ impl CreateSession {
             safe_states: self.safe_states,
             status: self.status,
             resume: self.resume,
+            keeps_messages: self.keeps_messages,
             attempt: None,
         };
         (attach, self.link)

@@ -1,7 +1,8 @@
 //! `/models` and `/chat`: the place for chats behind the same guards as every route. Who answers in them is the program's choice
 //! ([`ChatService`]); here it is made sure who asks, and that what is asked has a bearable size.
 //!
-//! A chat runs as an agent of the workspace, which is made here; whoever began it decides about its calls, by name of the chat alone: that
+//! A chat runs as an agent of the workspace, which is made here: one for those who have the key, and one for each person, so that people
+//! don't share a mailbox. These agents are in no channel. Whoever began it decides about its calls, by name of the chat alone: that
 //! is known to nobody else. On a loopback address `/models` and decisions need no credential, as in the contract's own examples;
 //! everything else does, unless the program lets anybody begin chats. Errors are in the contract's form.
 
@@ -16,10 +17,10 @@ use axum::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use relay_core::{Caller, Engine, Error};
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::{AgentIdentity, Metadata};
 use relay_protocol::api::workspace::RegisterAgent;
-use relay_protocol::ids::{PermissionId, WorkspaceId};
-use relay_protocol::limits::CHAT_BODY_BYTES;
+use relay_protocol::ids::{AgentId, PermissionId, WorkspaceId};
+use relay_protocol::limits::{CHAT_BODY_BYTES, NAME_CHARS};
 use relay_protocol::names;
 use relay_protocol::permission::{PermissionRecord, ResolvePermission};
 use relay_protocol::problem::{ErrorCode, Problem};
@@ -37,6 +38,15 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The metadata by which the agents are known that chats run as.
 const MARK: (&str, &str) = ("runs", "chats");
+
+/// The metadata that names the person whose chats such an agent hosts.
+const PERSON: &str = "person";
+
+/// Characters of a person's id that stand in the name of an agent.
+const ID_TAIL: usize = 12;
+
+/// Why an agent ends that hosted the chats of a person who is gone.
+const PERSON_GONE: &str = "the person whose chats it hosted is gone";
 
 /// Why the sessions of chats end that a server has left behind.
 const SERVER_GONE: &str = "the server that ran the chat ended before it";
@@ -121,9 +131,61 @@ struct Place {
     agent: String,
     anonymous: Option<String>,
     /// The tokens of the agents that chats run as.
-    tokens: Mutex<HashMap<WorkspaceId, String>>,
+    tokens: Mutex<HashMap<(WorkspaceId, ChatOwner), String>>,
     /// Held by whoever makes such an agent, so that two don't take it from each other.
     registering: tokio::sync::Mutex<()>,
+}
+
+/// Whose chats an agent hosts. Each has a mailbox of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum ChatOwner {
+    /// Those who have the workspace key, or need no credential.
+    Workspace,
+    /// A person, with a token.
+    Person(AgentId),
+}
+
+impl ChatOwner {
+    /// How it stands in the metadata of the agent; the workspace's has none.
+    fn mark(self) -> Option<String> {
+        match self {
+            Self::Workspace => None,
+            Self::Person(id) => Some(id.to_string()),
+        }
+    }
+}
+
+/// The agent that hosts the chats of one owner.
+struct ChatHost {
+    owner: ChatOwner,
+    name: String,
+}
+
+impl ChatHost {
+    /// The agent for whoever begins a chat: `chat`, or `chat-ana` for the person `ana`. A name that would be too long ends with the last
+    /// characters of the person's id instead.
+    fn of(base: &str, person: Option<(&str, AgentId)>) -> Self {
+        let Some((person, id)) = person else {
+            return Self {
+                owner: ChatOwner::Workspace,
+                name: base.to_owned(),
+            };
+        };
+        let full = format!("{base}-{person}");
+        let name = match full.chars().count() <= NAME_CHARS {
+            true => full,
+            false => {
+                let id = id.to_string();
+                let tail = &id[id.len() - ID_TAIL..];
+                let kept = full.chars().take(NAME_CHARS - ID_TAIL - 1);
+                format!("{}-{tail}", kept.collect::<String>())
+            }
+        };
+        Self {
+            owner: ChatOwner::Person(id),
+            name,
+        }
+    }
 }
 
 /// What can be set about chats.
@@ -351,16 +413,22 @@ fn seen(parts: &Parts) -> Result<Option<String>, Refusal> {
 impl Place {
     async fn visitor(&self, by: &Access<Participant>) -> Result<ChatVisitor, Refusal> {
         let workspace = by.caller().workspace()?.clone();
-        let agent_token = match self.known(by, workspace.id).await {
+        let person = by.caller().agent().ok();
+        let host = ChatHost::of(
+            &self.agent,
+            person.map(|person| (person.name.as_str(), person.id)),
+        );
+        let key = (workspace.id, host.owner);
+        let agent_token = match self.known(by, key).await {
             Some(token) => token,
             None => {
                 let _one_at_a_time = self.registering.lock().await;
-                match self.known(by, workspace.id).await {
+                match self.known(by, key).await {
                     Some(token) => token,
                     None => {
                         let owner = Caller::workspace_key(workspace.clone());
-                        let token = self.register(by, owner).await?;
-                        self.tokens().insert(workspace.id, token.clone());
+                        let token = self.register(by, owner, &host).await?;
+                        self.tokens().insert(key, token.clone());
                         token
                     }
                 }
@@ -372,48 +440,81 @@ impl Place {
         })
     }
 
-    /// The token of a workspace's agent, if there is one that still counts.
-    async fn known(&self, by: &Access<Participant>, workspace: WorkspaceId) -> Option<String> {
-        let token = self.tokens().get(&workspace).cloned()?;
+    /// The token of the agent that hosts somebody's chats, if there is one that still counts.
+    async fn known(
+        &self,
+        by: &Access<Participant>,
+        key: (WorkspaceId, ChatOwner),
+    ) -> Option<String> {
+        let token = self.tokens().get(&key).cloned()?;
         let counts = by.engine().authenticate(&token).await.is_ok();
         counts.then_some(token)
     }
 
-    fn tokens(&self) -> MutexGuard<'_, HashMap<WorkspaceId, String>> {
+    fn tokens(&self) -> MutexGuard<'_, HashMap<(WorkspaceId, ChatOwner), String>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The agent that chats run as. One of this name that somebody else made is left alone.
-    async fn register(&self, by: &Access<Participant>, owner: Caller) -> Result<String, Refusal> {
+    /// Registers the agent that hosts somebody's chats. One of this name that somebody else made is left alone, and one whose person is
+    /// gone ends with all that waits for it.
+    async fn register(
+        &self,
+        by: &Access<Participant>,
+        owner: Caller,
+        host: &ChatHost,
+    ) -> Result<String, Refusal> {
         let engine = by.engine();
-        let (key, value) = MARK;
-        let is_ours = match engine.agent(&owner, &self.agent).await {
-            Ok(agent) => Some(self.is_its_agent(&agent)),
-            Err(_) => None,
-        };
+        let found = engine.agent(&owner, &host.name).await.ok();
+        let is_ours = found.as_ref().map(|agent| self.is_its_agent(agent));
         if is_ours == Some(false) {
             let detail = format!(
                 "chats run as the agent {:?}, and somebody else has that name; set chat.agent in the configuration",
-                self.agent
+                host.name
             );
             return Err(Refusal::new(ErrorCode::NameTaken, detail));
         }
-        let new = RegisterAgent {
-            name: self.agent.clone(),
-            metadata: Some([(key.to_owned(), value.into())].into_iter().collect()),
-            agent_type: None,
-            adopt: is_ours,
+        let adopt = match found.as_ref().map(person_of) {
+            Some(person) if person != host.owner.mark() => {
+                engine
+                    .release_agent(&owner, &host.name, Some(PERSON_GONE))
+                    .await?;
+                None
+            }
+            Some(_) => Some(true),
+            None => None,
         };
-        Ok(engine.register_agent(&owner, new).await?.token)
+        let (key, value) = MARK;
+        let mut metadata = Metadata::from_iter([(key.to_owned(), value.into())]);
+        if let Some(person) = host.owner.mark() {
+            metadata.insert(PERSON.to_owned(), person.into());
+        }
+        let new = RegisterAgent {
+            name: host.name.clone(),
+            metadata: Some(metadata),
+            agent_type: None,
+            adopt,
+        };
+        let registered = engine.register_agent_outside_channels(&owner, new).await?;
+        Ok(registered.token)
     }
 
-    /// Whether chats run as this agent: it has the name, and was made for them.
+    /// Whether chats run as this agent: it has one of the names, and was made for them.
     fn is_its_agent(&self, agent: &AgentIdentity) -> bool {
         let (key, value) = MARK;
         let metadata = agent.metadata.as_ref();
-        names::fold(&agent.name) == names::fold(&self.agent)
-            && metadata.is_some_and(|metadata| metadata.get(key).is_some_and(|it| it == value))
+        let (name, base) = (names::fold(&agent.name), names::fold(&self.agent));
+        let has_name = match person_of(agent) {
+            None => name == base,
+            Some(_) => name.starts_with(&format!("{base}-")),
+        };
+        has_name && metadata.is_some_and(|metadata| metadata.get(key).is_some_and(|it| it == value))
     }
+}
+
+/// The person whose chats an agent hosts, where it says so.
+fn person_of(agent: &AgentIdentity) -> Option<String> {
+    let person = agent.metadata.as_ref()?.get(PERSON)?.as_str()?;
+    Some(person.to_owned())
 }
 
 /// A refusal in the form of the contract.
@@ -479,4 +580,31 @@ fn describe_cancel(_: &mut SchemaGenerator) -> Described {
 
 fn describe_resolve(_: &mut SchemaGenerator) -> Described {
     described(1, true, StatusCode::OK, object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_person_has_a_host_of_their_own() {
+        let id = |text: &str| -> AgentId { text.parse().unwrap() };
+        let ana = id("01963a5c-7893-7abc-8ef0-123456789abc");
+        let key = ChatHost::of("chat", None);
+        assert_eq!(
+            (key.name.as_str(), key.owner),
+            ("chat", ChatOwner::Workspace)
+        );
+        let host = ChatHost::of("chat", Some(("ana", ana)));
+        assert_eq!(host.name, "chat-ana");
+        assert_eq!(host.owner, ChatOwner::Person(ana));
+        let long = "x".repeat(NAME_CHARS);
+        let other = id("01963a5c-7893-7abc-8ef0-cba987654321");
+        let names = [ana, other].map(|id| ChatHost::of("chat", Some((&long, id))).name);
+        for name in &names {
+            assert_eq!(name.chars().count(), NAME_CHARS);
+            assert!(names::check(name).is_ok(), "{name}");
+        }
+        assert_ne!(names[0], names[1]);
+    }
 }

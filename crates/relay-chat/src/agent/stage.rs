@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relay_harness::acp::session::{BrokerNews, Seen};
 use relay_harness::llm::new_id;
-use relay_harness::llm::run::{EndReason, Happening, RunEvent};
+use relay_harness::llm::run::{EndReason, Happening, MessageShown, RunEvent};
 use relay_protocol::redact::Redactor;
 use tokio_util::sync::CancellationToken;
 
@@ -56,10 +56,15 @@ impl Stage {
         });
     }
 
-    /// Something happened in the session. Messages are not among what is told, only what the agent does with them.
+    /// Something happened in the session. A message is told when it is in a turn of the agent.
     pub(super) fn see(&self, seen: Seen) {
-        if let Seen::Event(event) = seen {
-            self.tell(|telling| telling.take(event.event));
+        match seen {
+            Seen::Event(event) => self.tell(|telling| telling.take(event.event)),
+            Seen::Entered { message, context } => {
+                let shown = MessageShown::new(&message, &context);
+                self.tell(|telling| telling.message(shown));
+            }
+            Seen::Message { .. } | Seen::Status(_) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use relay_harness::acp::event::{Event, StopReason, Tokens, ToolCall, ToolContent
 use relay_harness::acp::session::{BrokerNews, CallFate};
 use relay_harness::llm::new_id;
 use relay_harness::llm::provider::Usage;
-use relay_harness::llm::run::{AskedShown, EndReason, Happening, ResolvedShown};
+use relay_harness::llm::run::{AskedShown, EndReason, Happening, MessageShown, ResolvedShown};
 use relay_protocol::permission::{PermissionRecord, PermissionState};
 use serde_json::{Value, json};
 
@@ -71,6 +71,12 @@ impl Telling {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// A message has come into a turn.
+    pub(super) fn message(&mut self, shown: MessageShown) -> Vec<Happening> {
+        self.block = None;
+        vec![Happening::Message(Box::new(shown))]
     }
 
     /// What there is to tell of a question, and whether the conversation ends with it.

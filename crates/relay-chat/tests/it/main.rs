@@ -22,7 +22,7 @@
 //! | F13 (own question) | `resolving.rs` |
 //! | F14 (quorum) | nowhere: there are none |
 //!
-//! What is bounded, and that nothing is left behind, is in `bounds.rs`; chats with coding agents are in `agents.rs` and `agents_on_relay.rs`, where
+//! Messages that come into chats are in `messages.rs`. What is bounded, and that nothing is left behind, is in `bounds.rs`; chats with coding agents are in `agents.rs` and `agents_on_relay.rs`, where
 //! `player.rs` plays the agent.
 
 #![allow(
@@ -38,6 +38,7 @@ mod grants;
 mod hall;
 mod lasting;
 mod matching;
+mod messages;
 mod nested;
 mod player;
 mod puppet;

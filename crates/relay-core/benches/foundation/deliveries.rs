@@ -112,6 +112,7 @@ impl Scene {
             capabilities: AgentSessionCapabilities::minimum(),
             safe_states: DEFAULT_SAFE_STATES.to_vec(),
             status: None,
+            keeps_messages: false,
         };
         self.store.attach_session(new).await.unwrap().session
     }

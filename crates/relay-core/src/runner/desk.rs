@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use relay_protocol::delivery::Priority;
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::policy::Policy;
@@ -224,6 +225,16 @@ impl Live {
             _ => self.open_at = Some((moment, lanes)),
         }
         lanes
+    }
+
+    /// What waits for this session only: urgent before normal, then oldest first.
+    pub(super) fn addressed_in_order(&self) -> Vec<Position> {
+        let waiting = self.addressed.iter();
+        let mut order: Vec<_> = waiting
+            .map(|(position, waiting)| (waiting.row.priority != Priority::Urgent, *position))
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, position)| position).collect()
     }
 
     /// The moment at which it stands.

@@ -22,6 +22,11 @@ impl State {
             if lane == Lane::RESTING {
                 continue;
             }
+            if row.only_session.is_some() {
+                place(desk, row);
+                self.touch(agent);
+                continue;
+            }
             let at_hand = desk.shelf.len() < AT_HAND.0 && record.text.len() <= AT_HAND.1;
             let mut waiting = Waiting::new(row);
             waiting.message = at_hand.then(|| record.message().clone());

@@ -68,37 +68,59 @@ impl State {
                 self.read_addressed(session);
             }
             self.give_back_strays(session);
-            self.pump_addressed(agent, session, times);
-            if Some(session) == current {
-                self.pump_shelf(agent, session, times);
-            } else if let Some(live) = self.live_mut(session) {
-                live.openings.clear();
-            }
+            self.pump_session(agent, session, Some(session) == current, times);
             self.schedule(session);
         }
         self.explain(agent, times);
     }
 
-    /// Hands over what is due for the current session, as far as its window allows.
-    fn pump_shelf(&mut self, agent: AgentNo, session: SessionNo, times: Times) {
-        let Some(moment) = self.live(session).map(Live::moment) else {
+    /// Hands over what is due for a session at the moment at which it stands, as far as its window allows.
+    fn pump_session(&mut self, agent: AgentNo, session: SessionNo, is_current: bool, times: Times) {
+        let Some((moment, keeps_messages)) = self
+            .live(session)
+            .map(|live| (live.moment(), live.row.keeps_messages))
+        else {
             return;
         };
-        loop {
-            match self.next_due_for(agent, session, moment, times) {
-                Found::Offer(offered) => self.hand(agent, session, *offered),
-                Found::Dealt => {}
-                Found::Nothing => break,
-                // The boundary stays open until what waits is known.
-                Found::Reading => return,
-            }
+        if !keeps_messages {
+            self.pump_addressed(agent, session, moment, times);
         }
-        if moment != Moment::Now {
+        // The boundary stays open until what waits is known.
+        if is_current && !self.pump_shelf(agent, session, moment, times) {
+            return;
+        }
+        if keeps_messages {
+            // What anybody could have got came before what is for it alone.
+            self.pump_addressed(agent, session, moment, times);
+        }
+        if !is_current {
+            if let Some(live) = self.live_mut(session) {
+                live.openings.clear();
+            }
+        } else if moment != Moment::Now {
             if let Some(live) = self.live_mut(session) {
                 live.openings.pop_front();
             }
             // What is open at other moments has not been looked at.
             self.touch_session(agent, session);
+        }
+    }
+
+    /// Hands over what waits for whichever session is the current one; false where more has to be read first.
+    fn pump_shelf(
+        &mut self,
+        agent: AgentNo,
+        session: SessionNo,
+        moment: Moment,
+        times: Times,
+    ) -> bool {
+        loop {
+            match self.next_due_for(agent, session, moment, times) {
+                Found::Offer(offered) => self.hand(agent, session, *offered),
+                Found::Dealt => {}
+                Found::Nothing => return true,
+                Found::Reading => return false,
+            }
         }
     }
 
@@ -245,13 +267,11 @@ impl State {
     }
 
     /// What waits for this session only. These are few, so each is looked at.
-    fn pump_addressed(&mut self, agent: AgentNo, session: SessionNo, times: Times) {
+    fn pump_addressed(&mut self, agent: AgentNo, session: SessionNo, moment: Moment, times: Times) {
         let Some(live) = self.live(session) else {
             return;
         };
-        let moment = live.moment();
-        let positions: Vec<Position> = live.addressed.keys().copied().collect();
-        for position in positions {
+        for position in live.addressed_in_order() {
             match self.next_addressed(agent, session, position, moment, times) {
                 Some(Found::Offer(offered)) => self.hand(agent, session, *offered),
                 Some(_) => {}
@@ -385,9 +405,7 @@ impl State {
     ) -> Vec<Offered> {
         let mut taken = Vec::new();
         let live = self.live(session);
-        let positions: Vec<Position> = live
-            .map(|live| live.addressed.keys().copied().collect())
-            .unwrap_or_default();
+        let positions = live.map(Live::addressed_in_order).unwrap_or_default();
         for position in positions {
             if taken.len() >= limit {
                 break;

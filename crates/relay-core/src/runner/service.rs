@@ -1,6 +1,6 @@
 //! What the engine's calls ask of the runner.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::ids::SessionId;
@@ -189,6 +189,8 @@ impl Runner {
                 live.is_none_or(|live| !live.openings.contains(&kind))
             });
             if served {
+                // Offers that were decided on may not be on the link yet: they are once nobody carries out commands.
+                drop(self.hands.lock().unwrap_or_else(PoisonError::into_inner));
                 return;
             }
             news.await;

@@ -299,6 +299,8 @@ pub struct SessionRow {
     pub parent: Option<SessionId>,
     /// Whether it gets only what is addressed to it, as a fork does that has no agent of its own.
     pub addressed_only: bool,
+    /// Whether it is one conversation among several of its agent: what comes while it is the newest is for it alone.
+    pub keeps_messages: bool,
     /// The number of its last stored event.
     pub acked: u64,
     /// When it attached.
@@ -316,6 +318,12 @@ impl SessionRow {
         !self.addressed_only
             && !self.status.is_terminal()
             && !matches!(self.status, AgentStatus::Offline | AgentStatus::Releasing)
+    }
+
+    /// Whether messages to its agent are addressed to it: the newest such session gets them.
+    #[must_use]
+    pub const fn can_be_addressed(&self) -> bool {
+        self.keeps_messages && self.ended_at.is_none()
     }
 }
 

@@ -119,6 +119,8 @@ pub struct NewAgent {
     pub metadata: Option<Metadata>,
     /// Takes over the agent that has the name.
     pub adopt: bool,
+    /// Whether it joins `#general`; if not, one that is taken over leaves all channels.
+    pub in_channels: bool,
     /// Its token; its time is the time of the registration.
     pub token: NewToken,
 }

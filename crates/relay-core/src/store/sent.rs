@@ -12,7 +12,7 @@ use relay_protocol::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::position::{Position, id_at};
-use super::records::{AgentRow, DeliveryRow, RoomKind, RoomRow};
+use super::records::{AgentRow, DeliveryRow, RoomKind, RoomRow, SessionNo};
 use crate::delivery::pace::Brake;
 use crate::delivery::waiting::LastChange;
 
@@ -107,6 +107,8 @@ pub struct Recipient {
     pub agent: Arc<AgentRow>,
     /// Why it reaches the agent.
     pub reason: DeliveryReason,
+    /// The only session that may get it, if there is such a one.
+    pub only: Option<SessionNo>,
     /// Why the delivery failed at once, if it did.
     pub problem: Option<Box<Problem>>,
     /// What holds the delivery back, if something does.
@@ -267,7 +269,7 @@ impl SendRecord {
             generation: 1,
             attempts: 0,
             not_before: recipient.brake.map(|brake| brake.until),
-            only_session: None,
+            only_session: recipient.only,
             holder: None,
             surfaced: recipient.problem.as_ref().map(|_| Surfaced::No),
             error: recipient.problem.clone(),

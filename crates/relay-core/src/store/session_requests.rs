@@ -42,6 +42,8 @@ pub struct NewSession {
     pub safe_states: Vec<AgentStatus>,
     /// What it is doing; absent: idle, or what it was doing before its link was lost.
     pub status: Option<AgentStatus>,
+    /// Whether messages to its agent are for it alone while it is the newest such session.
+    pub keeps_messages: bool,
 }
 
 /// A session to make from another one, before it attaches by itself.

@@ -83,6 +83,7 @@ impl Backstage {
             capabilities: able(),
             safe_states: DEFAULT_SAFE_STATES.to_vec(),
             status: None,
+            keeps_messages: false,
         }
     }
 

@@ -138,6 +138,7 @@ async fn attach(engine: &Engine, owner: &Caller) {
         safe_states: None,
         status: None,
         resume: None,
+        keeps_messages: None,
         attempt: None,
     };
     engine.attach(owner, body, Reach::none()).await.unwrap();

@@ -19,7 +19,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use event::{AskedShown, EndReason, Happening, ResolvedShown, RunEvent, UsageShown};
+pub use event::{
+    AskedShown, EndReason, Happening, MessageShown, ResolvedShown, RunEvent, UsageShown,
+};
 use machine::{Machine, Step};
 
 use super::ask::ask;
@@ -59,12 +61,32 @@ pub struct RunSetup {
 
 /// What comes for the model of a run while it works. Nested runs have none.
 pub trait Inbox: Send + Sync {
-    /// What is to be said before the next question.
-    fn take(&self) -> Vec<Message>;
+    /// Waits until what is due at this moment has come, and takes what is to be said before the next question.
+    fn take(&self, moment: RunMoment) -> BoxFuture<'_, Vec<Incoming>>;
     /// The model has begun to answer: it has what was taken.
     fn answered(&self);
     /// The model did not answer: what was taken is not in the conversation.
     fn unanswered(&self, why: &str);
+}
+
+/// The moments at which a run takes what has come for its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunMoment {
+    /// Before the first question.
+    Begin,
+    /// Before the question that has the results of calls.
+    AfterCalls,
+    /// The model has said all: the run ends if nothing has come.
+    End,
+}
+
+/// A message for a model.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// What the model gets.
+    pub message: Message,
+    /// What those who follow the run see.
+    pub shown: MessageShown,
 }
 
 /// How a run ended.
@@ -185,6 +207,8 @@ pub(crate) fn drive(
         let mut running = Running {
             machine: Machine::new(messages, limit),
             context,
+            moment: RunMoment::Begin,
+            incoming: None,
             error: None,
             block: String::new(),
         };
@@ -196,6 +220,10 @@ pub(crate) fn drive(
 struct Running {
     context: Arc<Context>,
     machine: Machine,
+    /// When the next question is asked.
+    moment: RunMoment,
+    /// What was taken for the next question already.
+    incoming: Option<Vec<Incoming>>,
     error: Option<String>,
     /// The text to which the next piece belongs.
     block: String,
@@ -215,10 +243,31 @@ impl Running {
                     if let Some(error) = turn.error {
                         self.fail(error, false).await;
                     }
+                    self.moment = RunMoment::AfterCalls;
                     self.machine.results(turn.results, turn.guidance, turn.end)
+                }
+                Step::End(EndReason::Final) => {
+                    let incoming = self.take_incoming(RunMoment::End).await;
+                    if incoming.is_empty() {
+                        return EndReason::Final;
+                    }
+                    self.incoming = Some(incoming);
+                    self.machine.go_on()
                 }
                 Step::End(reason) => return reason,
             };
+        }
+    }
+
+    /// Takes what has come for the model; nothing once the run is cancelled.
+    async fn take_incoming(&self, moment: RunMoment) -> Vec<Incoming> {
+        let Some(inbox) = &self.context.inbox else {
+            return Vec::new();
+        };
+        tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => Vec::new(),
+            incoming = inbox.take(moment) => incoming,
         }
     }
 
@@ -228,9 +277,15 @@ impl Running {
         if context.cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
         }
-        if let Some(inbox) = &context.inbox {
-            self.machine.hear(inbox.take());
-        }
+        let incoming = match self.incoming.take() {
+            Some(incoming) => incoming,
+            None => self.take_incoming(self.moment).await,
+        };
+        let (heard, mut shown): (Vec<_>, Vec<_>) = incoming
+            .into_iter()
+            .map(|incoming| (incoming.message, incoming.shown))
+            .unzip();
+        self.machine.hear(heard);
         let tools = match with_tools {
             true => context.shared.tools.specs(),
             false => Vec::new(),
@@ -251,6 +306,9 @@ impl Running {
             };
             if matches!(next, Some(Ok(_))) && !std::mem::replace(&mut has_begun, true) {
                 context.inbox.iter().for_each(|inbox| inbox.answered());
+                for message in shown.drain(..) {
+                    context.tell(Happening::Message(Box::new(message))).await;
+                }
             }
             match next {
                 Some(Ok(ProviderEvent::Stop(reason))) => break Ok(reason),

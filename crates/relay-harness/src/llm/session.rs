@@ -1,10 +1,15 @@
 //! A model on the relay: messages to its agent become what its user says, and it can send.
 //!
-//! [`attach`] makes a session of a [`SessionSetup`]. A task owns it: it starts a run when something has come and none goes on. What
-//! comes during one is said before the next question, if it may disturb, and begins the next run otherwise (`bag.rs`). A message is
+//! [`attach`] makes a session of a [`SessionSetup`]. A task owns it: it starts a run when something has come and none goes on. Before each
+//! question the session stands at a boundary of the relay, and the question waits until what is due there has come (`boundary.rs`). What
+//! comes during a run is said before the next question, if it may disturb, and begins the next run otherwise (`bag.rs`). A message is
 //! delivered when the model has begun to answer a question that has it in it; one that could not be asked goes back.
+//!
+//! [`converse`] is one of several conversations of an agent. What is sent while it is the newest is for it alone; its run goes on as
+//! long as something has come when the model has said all, and what comes too late fails with it.
 
 mod bag;
+mod boundary;
 mod report;
 mod served;
 
@@ -21,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::bag::Bag;
+use self::boundary::{BoundaryInbox, BoundaryStop};
 use self::report::Reporter;
 use self::served::{Mail, Served};
 use super::conversation::Message;
@@ -30,6 +36,9 @@ use super::permits::RelayPermits;
 use super::retry::RetryPolicy;
 use super::run::{EndReason, RunEvent, RunOutcome, RunSetup, run};
 use super::tools::{SendTool, Tools};
+
+/// Why what comes for a conversation that is over fails.
+const CONVERSATION_OVER: &str = "the conversation has ended";
 
 /// A model as an agent.
 #[derive(Clone)]
@@ -82,10 +91,9 @@ pub async fn converse(
     cancel: CancellationToken,
 ) -> relay_sdk::Result<RunOutcome> {
     let (driver, over) = put_on(agent.clone(), setup, messages, cancel, Mail::Shared).await?;
-    let mut reporter = Reporter::new(driver.events.clone());
-    reporter.status(AgentStatus::Active, None);
+    let mut reporter = Reporter::new(driver.events.clone(), AgentStatus::Active);
     let outcome = driver.run(&mut reporter, Some(&told)).await;
-    driver.bag.give_back_all("the conversation has ended");
+    driver.bag.give_back_all(CONVERSATION_OVER);
     over.send_replace(true);
     leave(&agent, &driver.attached).await;
     Ok(outcome)
@@ -96,7 +104,7 @@ async fn leave(agent: &AgentClient, attached: &AttachedSession) {
     let Ok(session) = attached.session_id() else {
         return;
     };
-    let released = agent.release_session(session, Some("the conversation has ended"));
+    let released = agent.release_session(session, Some(CONVERSATION_OVER));
     if let Err(error) = released.await {
         tracing::warn!(session.id = %session, %error, "the relay does not know that a conversation has ended");
     }
@@ -110,7 +118,12 @@ async fn put_on(
     release: CancellationToken,
     mail: Mail,
 ) -> relay_sdk::Result<(Driver, watch::Sender<bool>)> {
-    let bag = Arc::new(Bag::default());
+    let status = match mail {
+        Mail::Read => AgentStatus::Idle,
+        // Its run begins at once.
+        Mail::Shared => AgentStatus::Active,
+    };
+    let bag = Arc::new(Bag::new(mail));
     let events = Arc::new(OnceLock::new());
     let (over, is_over) = watch::channel(false);
     let served = Served {
@@ -121,11 +134,14 @@ async fn put_on(
         is_over,
         mail,
     };
-    let attaching = agent
+    let mut attaching = agent
         .attach(served)
         .harness("llm")
         .safe_states([AgentStatus::Idle])
-        .status(AgentStatus::Idle);
+        .status(status);
+    if mail == Mail::Shared {
+        attaching = attaching.keeps_messages();
+    }
     let attached = Arc::new(attaching.await?);
     bag.deliver_by(attached.clone());
     let driver = Driver {
@@ -182,7 +198,7 @@ struct Driver {
 
 impl Driver {
     async fn drive(mut self) {
-        let mut reporter = Reporter::new(self.events.clone());
+        let mut reporter = Reporter::new(self.events.clone(), AgentStatus::Idle);
         self.at_boundary(BoundaryKind::NextMessage);
         loop {
             tokio::select! {
@@ -214,10 +230,14 @@ impl Driver {
         also: Option<&mpsc::Sender<RunEvent>>,
     ) -> RunOutcome {
         let (sender, mut told) = mpsc::channel(EVENT_QUEUE);
-        let mut running = self.start(sender);
+        let (stops, mut stopping) = mpsc::channel(1);
+        let mut running = self.start(sender, stops);
         loop {
             tokio::select! {
+                biased;
                 Some(event) = told.recv() => self.pass_on(event, reporter, also).await,
+                // The run waits for this, so all that it has told is reported by now.
+                Some(stop) = stopping.recv() => self.stand_at(stop, reporter).await,
                 outcome = &mut running => {
                     while let Ok(event) = told.try_recv() {
                         self.pass_on(event, reporter, also).await;
@@ -234,20 +254,28 @@ impl Driver {
         reporter: &mut Reporter,
         also: Option<&mpsc::Sender<RunEvent>>,
     ) {
-        self.happened(&event, reporter);
+        reporter.take(&event);
         if let Some(also) = also {
             // Nobody listens any more; whoever began it decides what that means.
             let _ = also.send(event).await;
         }
     }
 
-    fn start(&self, events: mpsc::Sender<RunEvent>) -> BoxFuture<'static, RunOutcome> {
+    fn start(
+        &self,
+        events: mpsc::Sender<RunEvent>,
+        stops: mpsc::Sender<BoundaryStop>,
+    ) -> BoxFuture<'static, RunOutcome> {
         let (setup, messages) = (self.setup.clone(), self.messages.clone());
         let (agent, attached, bag) = (self.agent.clone(), self.attached.clone(), self.bag.clone());
         let cancel = self.release.child_token();
         let mail = self.mail;
         async move {
             let (asker, rules, cwd) = (agent.clone(), setup.permissions, setup.cwd);
+            let session = match mail {
+                Mail::Read => None,
+                Mail::Shared => attached.session_id().ok(),
+            };
             let permits = match mail {
                 Mail::Read => RelayPermits::begin_in(asker, attached, rules, cwd).await,
                 Mail::Shared => RelayPermits::begin_beside(asker, attached, rules, cwd).await,
@@ -262,22 +290,16 @@ impl Driver {
             let setup = RunSetup {
                 model: setup.model,
                 models: setup.models,
-                tools: setup.tools.with(SendTool::new(agent)),
+                tools: setup.tools.with(SendTool::new(agent, session)),
                 permits: Arc::new(permits),
                 limits: setup.limits,
                 retry: setup.retry,
                 agent_id: None,
-                inbox: Some(bag),
+                inbox: Some(Arc::new(BoundaryInbox::new(bag, stops))),
             };
             run(setup, messages, events, cancel).await
         }
         .boxed()
-    }
-
-    fn happened(&self, event: &RunEvent, reporter: &mut Reporter) {
-        if reporter.take(event) {
-            self.at_boundary(BoundaryKind::NextToolCall);
-        }
     }
 
     /// Whatever waits for this moment may come.

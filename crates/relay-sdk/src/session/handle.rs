@@ -121,6 +121,7 @@ impl Attaching {
             safe_states: None,
             status: None,
             resume: None,
+            keeps_messages: None,
             attempt: None,
         };
         Self {
@@ -148,6 +149,13 @@ impl Attaching {
     /// Says in which states `on-idle` is open. Default: idle, waiting, blocked.
     pub fn safe_states(mut self, states: impl Into<Vec<AgentStatus>>) -> Self {
         self.attach.safe_states = Some(states.into());
+        self
+    }
+
+    /// Makes the session one conversation among several of its agent: what is sent to the agent while it is the newest of them is for it
+    /// alone, and so is what answers a message of it; both fail when it ends. Default: what is left goes to the agent's next session.
+    pub const fn keeps_messages(mut self) -> Self {
+        self.attach.keeps_messages = Some(true);
         self
     }
 

@@ -85,9 +85,32 @@ async fn who_begins_chats_and_as_whom_they_run() {
     world.key.ask(begin()).await.expect(200);
     let first = runs_as(&world, told.recv().await).await;
     assert_eq!(first["agent"]["name"], "chat");
-    person(&world).await.ask(begin()).await.expect(200);
+    world.key.ask(begin()).await.expect(200);
     let second = runs_as(&world, told.recv().await).await;
-    assert_eq!(first["agent"]["agentId"], second["agent"]["agentId"]);
+    assert_eq!(first["agent"]["id"], second["agent"]["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chats_of_different_people_share_no_mailbox_and_are_in_no_channel() {
+    let (world, mut told) = world(false).await;
+    world.key.ask(begin()).await.expect(200);
+    let workspaces = runs_as(&world, told.recv().await).await;
+    let ana = person(&world).await;
+    ana.ask(begin()).await.expect(200);
+    let anas = runs_as(&world, told.recv().await).await;
+    assert_eq!(workspaces["agent"]["name"], "chat");
+    assert_eq!(anas["agent"]["name"], "chat-ana");
+    assert_ne!(workspaces["agent"]["id"], anas["agent"]["id"]);
+    let members = world.key.get("/v1/channels/general/members").await;
+    let members = members.expect(200).to_string();
+    assert!(members.contains("ana"), "{members}");
+    assert!(!members.contains("chat"), "{members}");
+    // Another person who gets the name later does not get the mailbox.
+    world.key.delete("/v1/agents/ana").await.expect(204);
+    person(&world).await.ask(begin()).await.expect(200);
+    let others = runs_as(&world, told.recv().await).await;
+    assert_eq!(others["agent"]["name"], "chat-ana");
+    assert_ne!(others["agent"]["id"], anas["agent"]["id"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,6 +51,7 @@ pub(super) async fn attach(
         safe_states: None,
         status: Some(status),
         resume: None,
+        keeps_messages: None,
         attempt: None,
     };
     let reach = link.map_or_else(Reach::none, Reach::in_process);

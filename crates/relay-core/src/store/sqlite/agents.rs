@@ -47,6 +47,7 @@ fn create(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewAgent) -> Result<A
         agent_type: new.agent_type,
         metadata: new.metadata.as_ref(),
         token: Some(new.token),
+        in_channels: new.in_channels,
         at: new.token.at,
     };
     enlist(tx, workspace, &newcomer)
@@ -60,6 +61,8 @@ pub(super) struct Newcomer<'a> {
     pub(super) metadata: Option<&'a Metadata>,
     /// Its token, unless it acts only through sessions.
     pub(super) token: Option<NewToken>,
+    /// Whether it joins `#general`.
+    pub(super) in_channels: bool,
     pub(super) at: Timestamp,
 }
 
@@ -92,9 +95,11 @@ pub(super) fn enlist(
         let owner = Some((agent.no, agent.name.as_str()));
         tx.add_token(workspace, TokenKind::Agent, owner, token)?;
     }
-    let general = tx.channel_called(workspace.no, GENERAL)?;
-    let joining = std::slice::from_ref(&agent);
-    tx.add_members(workspace, &general, joining, None, new.at)?;
+    if new.in_channels {
+        let general = tx.channel_called(workspace.no, GENERAL)?;
+        let joining = std::slice::from_ref(&agent);
+        tx.add_members(workspace, &general, joining, None, new.at)?;
+    }
     Ok(agent)
 }
 
@@ -121,6 +126,9 @@ fn adopt(
         new.token,
         at.plus_millis(TOKEN_GRACE_MS),
     )?;
+    if !new.in_channels {
+        tx.leave_channels(workspace, &agent, at)?;
+    }
     Ok(agent)
 }
 

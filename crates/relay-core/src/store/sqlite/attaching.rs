@@ -62,6 +62,7 @@ fn begin(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewSession) -> Result<
         reason: None,
         parent: None,
         addressed_only: false,
+        keeps_messages: new.keeps_messages,
         acked: 0,
         created_at: new.at,
         seen_at: new.at,
@@ -213,6 +214,7 @@ fn forks_agent(
         agent_type: tx.agent_by_no(parent.agent)?.agent_type,
         metadata: None,
         token: None,
+        in_channels: true,
         at: new.at,
     };
     enlist(tx, workspace, &newcomer)

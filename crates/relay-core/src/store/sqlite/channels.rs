@@ -115,6 +115,47 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Takes an agent out of all channels; its conversations stay.
+    pub(super) fn leave_channels(
+        &mut self,
+        workspace: &WorkspaceRow,
+        agent: &AgentRow,
+        at: Timestamp,
+    ) -> Result<()> {
+        let rooms: Vec<RoomNo> = self
+            .query("SELECT room FROM members WHERE agent = ?1")?
+            .query_map([agent.no.0], |row| row.get(0).map(RoomNo))?
+            .collect::<rusqlite::Result<_>>()?;
+        for no in rooms {
+            let room = self.room(no)?;
+            if room.kind == RoomKind::Channel {
+                self.remove_member(workspace, &room, agent, None, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an agent out of a channel, if it is in there.
+    fn remove_member(
+        &mut self,
+        workspace: &WorkspaceRow,
+        room: &RoomRow,
+        agent: &AgentRow,
+        by: Option<&AgentRow>,
+        at: Timestamp,
+    ) -> Result<()> {
+        let gone = self.execute(
+            "DELETE FROM members WHERE agent = ?1 AND room = ?2",
+            params![agent.no.0, room.no.0],
+        )?;
+        if gone > 0 {
+            self.directory.forget_room(room.no);
+            let event = member_event(room, agent, by);
+            self.log(workspace, at, RelayEvent::ChannelMemberLeft(event))?;
+        }
+        Ok(())
+    }
+
     /// Checks that whoever acts may act inside a channel.
     fn check_member(&mut self, viewer: Viewer, room: &RoomRow) -> Result<Option<Arc<AgentRow>>> {
         let Some(agent) = viewer.agent else {
@@ -240,15 +281,7 @@ pub(super) fn leave(tx: &mut Tx<'_>, leaving: &Joining) -> Result<Channel> {
         .map(|no| tx.live_agent(no))
         .transpose()?;
     for agent in called(tx, leaving)? {
-        let gone = tx.execute(
-            "DELETE FROM members WHERE agent = ?1 AND room = ?2",
-            params![agent.no.0, room.no.0],
-        )?;
-        if gone > 0 {
-            tx.directory.forget_room(room.no);
-            let event = member_event(&room, &agent, by.as_deref());
-            tx.log(&workspace, leaving.at, RelayEvent::ChannelMemberLeft(event))?;
-        }
+        tx.remove_member(&workspace, &room, &agent, by.as_deref(), leaving.at)?;
     }
     read(tx.connection, room.no)
 }

@@ -13,7 +13,7 @@ use relay_protocol::time::Timestamp;
 
 use super::delivery_events::About;
 use super::messages::Speaker;
-use super::targets::Target;
+use super::targets::{Parent, Target};
 use super::writer::Tx;
 use crate::delivery::history::Entry;
 use crate::delivery::pace::{Brake, Stride};
@@ -70,21 +70,49 @@ impl Tx<'_> {
         workspace: &WorkspaceRow,
         stride: Stride,
         asked: &Asked<'_>,
+        parent: Option<&Parent>,
         chosen: &[(AgentNo, DeliveryReason)],
     ) -> Result<Vec<Recipient>> {
         let mut recipients = Vec::with_capacity(chosen.len());
         for (agent, reason) in chosen {
-            let session = self.current_session(*agent)?;
+            let only = self.addressed_session(workspace, *agent, parent)?;
+            let session = match &only {
+                Some(only) => Some(only.clone()),
+                None => self.current_session(*agent)?,
+            };
+            let problem = match only.as_deref().and_then(ended_problem) {
+                Some(problem) => Some(problem),
+                None => self.obstacle(workspace, *agent, session.as_deref(), asked)?,
+            };
             recipients.push(Recipient {
                 agent: self.agent_by_no(*agent)?,
                 reason: *reason,
-                problem: self.obstacle(workspace, *agent, session.as_deref(), asked)?,
+                only: only.map(|session| session.no),
+                problem,
                 brake: None,
             });
         }
         // Nothing can be refused from here on: what is counted is sent.
         self.brake(workspace, stride, &mut recipients);
         Ok(recipients)
+    }
+
+    /// The only session of an agent that may get a message: the one that it answers, or else the newest that keeps its messages. Nothing for
+    /// agents whose messages go to whichever session is the current one.
+    fn addressed_session(
+        &mut self,
+        workspace: &WorkspaceRow,
+        agent: AgentNo,
+        parent: Option<&Parent>,
+    ) -> Result<Option<Arc<SessionRow>>> {
+        if let Some(id) = parent.and_then(|parent| parent.sent_in_session(agent))
+            && let Some(answered) = self.find_session(workspace.no, id)?
+            && answered.agent == agent
+            && answered.keeps_messages
+        {
+            return Ok(Some(answered));
+        }
+        self.newest_addressed_session(agent)
     }
 
     /// Holds those back for whom the author goes too fast.
@@ -196,6 +224,13 @@ impl Tx<'_> {
         };
         self.add_history(delivery, 0, &[Entry::Decision(decision)], at)
     }
+}
+
+/// Why what only this session may get fails at once: the session has ended.
+fn ended_problem(session: &SessionRow) -> Option<Box<Problem>> {
+    session.ended_at?;
+    let detail = format!("the session {} is {}", session.id, session.status);
+    Some(Box::new(Problem::new(ErrorCode::UnknownSession, detail)))
 }
 
 /// The event of a delivery that failed when it was made.

@@ -201,8 +201,8 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         allow_downgrade: new.allow_downgrade,
         attachments: &extra.attachments,
     };
-    let recipients = tx.decide_fates(workspace, stride, &asked, &chosen)?;
     let parent = target.parent.as_ref();
+    let recipients = tx.decide_fates(workspace, stride, &asked, parent, &chosen)?;
     let record = Arc::new(SendRecord {
         workspace: workspace.id,
         position,

@@ -31,6 +31,8 @@ use crate::store::requests::{PageRequest, Viewer};
 pub(super) struct Sessions {
     rows: HashMap<SessionNo, Arc<SessionRow>>,
     current: HashMap<AgentNo, Option<SessionNo>>,
+    /// The session of each agent that messages to it are addressed to.
+    addressed: HashMap<AgentNo, Option<SessionNo>>,
 }
 
 impl Sessions {
@@ -39,9 +41,16 @@ impl Sessions {
         if before.is_none_or(|before| before.can_be_current() != row.can_be_current()) {
             self.current.remove(&row.agent);
         }
+        if before.is_none_or(|before| before.can_be_addressed() != row.can_be_addressed()) {
+            self.addressed.remove(&row.agent);
+        }
         remember(&mut self.rows, row.no, row);
     }
 }
+
+/// Values of the column `addressed_only`: which messages are for a session alone.
+const ADDRESSED_ONLY: i64 = 1;
+const KEEPS_MESSAGES: i64 = 2;
 
 const SESSION_COLUMNS: &str = "no, workspace, id, agent, harness, link, webhook, capabilities,
      safe_states, status, status_before, reason, parent, addressed_only, acked, created_at, seen_at,
@@ -68,7 +77,8 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             .map(|Code(status)| status),
         reason: row.get(11)?,
         parent: row.get::<_, Option<[u8; 16]>>(12)?.map(id),
-        addressed_only: row.get(13)?,
+        addressed_only: row.get::<_, i64>(13)? == ADDRESSED_ONLY,
+        keeps_messages: row.get::<_, i64>(13)? == KEEPS_MESSAGES,
         acked: row.get(14)?,
         created_at: time(15)?,
         seen_at: time(16)?,
@@ -102,6 +112,21 @@ impl Tx<'_> {
         let no = current.as_ref().map(|row| row.no);
         remember(&mut self.directory.sessions.current, agent, no);
         Ok(current)
+    }
+
+    /// The session that a message to an agent is addressed to, if there is one: the newest that keeps its messages.
+    pub(super) fn newest_addressed_session(
+        &mut self,
+        agent: AgentNo,
+    ) -> Result<Option<Arc<SessionRow>>> {
+        if let Some(known) = self.directory.sessions.addressed.get(&agent) {
+            return known.map(|no| self.session(no)).transpose();
+        }
+        let open = self.open_sessions_of(agent)?;
+        let newest = open.into_iter().rev().find(|row| row.can_be_addressed());
+        let no = newest.as_ref().map(|row| row.no);
+        remember(&mut self.directory.sessions.addressed, agent, no);
+        Ok(newest)
     }
 
     /// The sessions of an agent that have not ended, oldest first.
@@ -162,7 +187,11 @@ impl Tx<'_> {
                 row.status_before.map(Code),
                 row.reason,
                 row.parent.map(|id| id.uuid().into_bytes()),
-                row.addressed_only,
+                match (row.addressed_only, row.keeps_messages) {
+                    (true, _) => ADDRESSED_ONLY,
+                    (false, true) => KEEPS_MESSAGES,
+                    (false, false) => 0,
+                },
                 row.acked,
                 row.created_at.as_millis(),
                 row.seen_at.as_millis(),

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use relay_protocol::api::messages::SendTarget;
-use relay_protocol::ids::{ConversationId, MessageId};
-use relay_protocol::message::{AgentTarget, ChannelTarget, ConversationTarget, RelayMessageTarget};
+use relay_protocol::ids::{ConversationId, MessageId, SessionId};
+use relay_protocol::message::{
+    AgentTarget, ChannelTarget, ConversationTarget, RelayMessageTarget, SENT_IN_SESSION,
+};
 use relay_protocol::time::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 use uuid::Uuid;
@@ -16,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::store::position::{Position, place_of};
 use crate::store::records::{AgentNo, AgentRow, RoomKind, RoomNo, RoomRow, WorkspaceRow};
 use crate::store::requests::NewMessage;
+use crate::store::sent::Extra;
 
 /// Where a message goes.
 pub(super) struct Target {
@@ -34,6 +37,19 @@ pub(super) struct Parent {
     /// Who wrote it, if it was an agent.
     pub(super) author: Option<AgentNo>,
     room: RoomNo,
+    extra: Option<String>,
+}
+
+impl Parent {
+    /// The session that sent it, where its author is this agent and says so. Nobody but the author can: it is the author's own metadata.
+    pub(super) fn sent_in_session(&self, agent: AgentNo) -> Option<SessionId> {
+        let extra = self
+            .extra
+            .as_deref()
+            .filter(|_| self.author == Some(agent))?;
+        let extra: Extra = serde_json::from_str(extra).ok()?;
+        extra.metadata?.get(SENT_IN_SESSION)?.as_str()?.parse().ok()
+    }
 }
 
 impl Tx<'_> {
@@ -199,7 +215,8 @@ impl Tx<'_> {
         let unknown = || Error::UnknownMessage(id);
         let (position, at) = place_of(workspace.id, workspace.no, id).ok_or_else(unknown)?;
         self.query(
-            "SELECT room, thread, depth, author FROM messages WHERE position = ?1 AND at = ?2",
+            "SELECT room, thread, depth, author, extra FROM messages
+             WHERE position = ?1 AND at = ?2",
         )?
         .query_row([position.key(), at.as_millis()], |row| {
             let thread = row
@@ -210,8 +227,9 @@ impl Tx<'_> {
                 at,
                 thread,
                 depth: row.get(2)?,
-                author: row.get::<_, Option<i64>>(3)?.map(AgentNo),
                 room: RoomNo(row.get(0)?),
+                author: row.get::<_, Option<i64>>(3)?.map(AgentNo),
+                extra: row.get(4)?,
             })
         })
         .optional()?

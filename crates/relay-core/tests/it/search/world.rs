@@ -151,6 +151,7 @@ impl World {
             agent_type: AgentType::Agent,
             metadata: None,
             adopt: false,
+            in_channels: true,
             token: self.token(),
         };
         self.store().register_agent(new).wait().unwrap().no

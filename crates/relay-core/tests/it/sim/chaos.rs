@@ -519,6 +519,7 @@ impl World {
             safe_states: Some(harness.safe_states.clone()),
             status: None,
             resume: harness.token.clone(),
+            keeps_messages: None,
             attempt: None,
         };
         let reach = if harness.hooks_only {

@@ -10,6 +10,7 @@ use relay_protocol::render::render;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::watch::Seen;
 use crate::acp::content::PromptContent;
 
 /// The door of what came as a prompt.
@@ -24,11 +25,40 @@ pub(super) type Reply = oneshot::Sender<MessageReceipt>;
 pub(super) struct Delivery {
     pub(super) id: DeliveryId,
     pub(super) content: Vec<PromptContent>,
+    /// The message, without the content of its attachments, and how it came.
+    pub(super) origin: Box<(RelayMessage, MessageContext)>,
     /// Whoever offered it; nothing once it was told that it is accepted.
     pub(super) reply: Option<Reply>,
 }
 
 impl Delivery {
+    pub(super) fn new(
+        message: &RelayMessage,
+        context: &MessageContext,
+        content: Vec<PromptContent>,
+        reply: Reply,
+    ) -> Self {
+        let mut origin = Box::new((message.clone(), context.clone()));
+        for attachment in &mut origin.0.attachments {
+            attachment.data = None;
+        }
+        Self {
+            id: context.id,
+            content,
+            origin,
+            reply: Some(reply),
+        }
+    }
+
+    /// Its message as those see it who look on.
+    pub(super) fn entered(&self) -> Seen {
+        let (message, context) = &*self.origin;
+        Seen::Entered {
+            message: Box::new(message.clone()),
+            context: Box::new(context.clone()),
+        }
+    }
+
     /// Tells whoever offered it that it is taken over.
     pub(super) fn accept(&mut self) {
         if let Some(reply) = self.reply.take() {

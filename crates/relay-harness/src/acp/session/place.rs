@@ -67,6 +67,9 @@ impl Place {
             .harness(format!("acp/{}", session.host().agent_id()))
             .safe_states(SAFE_STATES)
             .status(self.options.first_status());
+        if conversation.is_some() {
+            attaching = attaching.keeps_messages();
+        }
         if let Some(resume) = resume {
             attaching = attaching.resume(resume);
         }

@@ -21,6 +21,13 @@ pub enum Seen {
         /// How it came.
         context: Box<MessageContext>,
     },
+    /// A message that had come is in a turn of the agent now.
+    Entered {
+        /// The message, without the content of its attachments.
+        message: Box<RelayMessage>,
+        /// How it came.
+        context: Box<MessageContext>,
+    },
     /// Its status on the relay is another one.
     Status(AgentStatus),
 }

@@ -3,7 +3,9 @@
 //! All events of a run and of those below it go through one channel, in causal order: a nested run has ended before the call that
 //! began it has a result.
 
-use relay_protocol::ids::GrantId;
+use relay_protocol::delivery::{DeliveryMode, MessageContext};
+use relay_protocol::ids::{DeliveryId, GrantId, MessageId};
+use relay_protocol::message::{Attachment, MessageAuthor, RelayMessage, RelayMessageChannelRef};
 use relay_protocol::permission::{
     PermissionDecider, PermissionOption, PermissionOutcome, PermissionRecord, PermissionState,
     RuleSuggestion, ToolParams,
@@ -59,6 +61,9 @@ pub enum Happening {
         /// More of it.
         content: String,
     },
+    /// A message of the relay has come into the conversation.
+    #[serde(rename = "message")]
+    Message(Box<MessageShown>),
     /// What one question cost.
     #[serde(rename = "usage")]
     Usage(UsageShown),
@@ -128,6 +133,7 @@ impl Happening {
             Self::Started { .. } => "harness_start",
             Self::Text { .. } => "text",
             Self::Reasoning { .. } => "reasoning",
+            Self::Message(_) => "message",
             Self::Usage(_) => "usage",
             Self::Asked(_) => "relay",
             Self::Resolved(_) => "relay_resolved",
@@ -158,6 +164,52 @@ pub enum EndReason {
     Cancelled,
     /// Something went wrong.
     Error,
+}
+
+/// A message that has come into a conversation, as those who look at it see it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageShown {
+    /// The message.
+    pub id: MessageId,
+    /// Its delivery to this conversation.
+    pub delivery_id: DeliveryId,
+    /// Its authenticated author.
+    pub from: MessageAuthor,
+    /// The channel, for posts and threads in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<RelayMessageChannelRef>,
+    /// The message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<MessageId>,
+    /// What it says.
+    pub text: String,
+    /// What comes with it, without the content.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// The boundary at which it came.
+    pub mode: DeliveryMode,
+}
+
+impl MessageShown {
+    /// A message as it was delivered.
+    #[must_use]
+    pub fn new(message: &RelayMessage, context: &MessageContext) -> Self {
+        let attachments = message.attachments.iter().map(|attachment| Attachment {
+            data: None,
+            ..attachment.clone()
+        });
+        Self {
+            id: message.id,
+            delivery_id: context.id,
+            from: message.from.clone(),
+            channel: message.channel.clone(),
+            parent: message.parent,
+            text: message.text.clone(),
+            attachments: attachments.collect(),
+            mode: context.mode,
+        }
+    }
 }
 
 /// Tokens.

@@ -118,6 +118,11 @@ impl Machine {
         self.ask()
     }
 
+    /// The model has said all, and something has come for it: it is asked again.
+    pub(super) fn go_on(&mut self) -> Step {
+        self.ask()
+    }
+
     fn ask(&mut self) -> Step {
         self.is_closing = self.iterations >= self.limit;
         if self.is_closing {

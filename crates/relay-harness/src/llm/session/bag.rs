@@ -11,8 +11,9 @@ use relay_protocol::render::render;
 use relay_sdk::{AttachedSession, failed_for_now};
 use tokio::sync::Notify;
 
+use super::served::Mail;
 use crate::llm::conversation::{Content, Media, Message};
-use crate::llm::run::Inbox;
+use crate::llm::run::{Incoming, MessageShown};
 
 /// Most messages that wait.
 const MAX_WAITING: usize = 256;
@@ -24,6 +25,7 @@ const PROMPT_DOOR: &str = "llm.prompt";
 pub(super) struct Delivery {
     id: DeliveryId,
     content: Vec<Content>,
+    shown: MessageShown,
 }
 
 impl Delivery {
@@ -42,8 +44,11 @@ impl Delivery {
                 media_type: image.media_type.clone(),
             }))
         }));
-        let id = context.id;
-        Ok(Self { id, content })
+        Ok(Self {
+            id: context.id,
+            content,
+            shown: MessageShown::new(message, context),
+        })
     }
 }
 
@@ -57,11 +62,11 @@ pub(super) fn said(delivery_id: DeliveryId) -> DeliveredReceipt {
 }
 
 /// What has come for a model.
-#[derive(Default)]
 pub(super) struct Bag {
     state: Mutex<State>,
-    mail: Notify,
+    arrived: Notify,
     attached: OnceLock<Arc<AttachedSession>>,
+    mail: Mail,
 }
 
 #[derive(Default)]
@@ -76,6 +81,20 @@ struct State {
 }
 
 impl Bag {
+    pub(super) fn new(mail: Mail) -> Self {
+        let state = State {
+            // A conversation begins with a run that needs no message.
+            is_running: mail == Mail::Shared,
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+            arrived: Notify::new(),
+            attached: OnceLock::new(),
+            mail,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +116,7 @@ impl Bag {
             false => state.next.push_back(delivery),
         }
         drop(state);
-        self.mail.notify_one();
+        self.arrived.notify_one();
         true
     }
 
@@ -110,10 +129,50 @@ impl Bag {
         state.next.len() + state.later.len() < before
     }
 
+    /// Takes what is to be said with the next question; at the end of a turn also what waited for that.
+    pub(super) fn take_next(&self, at_end: bool) -> Vec<Incoming> {
+        let mut state = self.state();
+        let mut next = std::mem::take(&mut state.next);
+        if at_end {
+            next.extend(std::mem::take(&mut state.later));
+        }
+        state.asked = next.iter().map(|delivery| delivery.id).collect();
+        let incoming = next.into_iter().map(|delivery| Incoming {
+            message: Message::User(delivery.content),
+            shown: delivery.shown,
+        });
+        incoming.collect()
+    }
+
+    /// Whether a run goes on with what has come when the model has said all.
+    pub(super) const fn continues_runs(&self) -> bool {
+        matches!(self.mail, Mail::Shared)
+    }
+
+    /// Whether anything waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.next.is_empty() && state.later.is_empty()
+    }
+
+    /// The model has begun to answer: it has what it was asked with.
+    pub(super) fn answered(&self) {
+        let asked = std::mem::take(&mut self.state().asked);
+        for delivery_id in asked {
+            self.settle(MessageReceipt::Delivered(said(delivery_id)));
+        }
+    }
+
+    /// The model did not answer: what it was asked with goes back.
+    pub(super) fn unanswered(&self, why: &str) {
+        let asked = std::mem::take(&mut self.state().asked);
+        self.give_back(asked, why);
+    }
+
     /// Waits for something to begin a run with.
     pub(super) async fn has_mail(&self) {
         loop {
-            let mail = self.mail.notified();
+            let arrived = self.arrived.notified();
             {
                 let mut state = self.state();
                 if !state.next.is_empty() {
@@ -121,7 +180,7 @@ impl Bag {
                     return;
                 }
             }
-            mail.await;
+            arrived.await;
         }
     }
 
@@ -172,28 +231,5 @@ impl Bag {
                 tracing::warn!(%error, "a receipt was not stored");
             }
         });
-    }
-}
-
-impl Inbox for Bag {
-    fn take(&self) -> Vec<Message> {
-        let mut state = self.state();
-        let next = std::mem::take(&mut state.next);
-        state.asked = next.iter().map(|delivery| delivery.id).collect();
-        next.into_iter()
-            .map(|delivery| Message::User(delivery.content))
-            .collect()
-    }
-
-    fn answered(&self) {
-        let asked = std::mem::take(&mut self.state().asked);
-        for delivery_id in asked {
-            self.settle(MessageReceipt::Delivered(said(delivery_id)));
-        }
-    }
-
-    fn unanswered(&self, why: &str) {
-        let asked = std::mem::take(&mut self.state().asked);
-        self.give_back(asked, why);
     }
 }

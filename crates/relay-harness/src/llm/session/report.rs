@@ -45,10 +45,10 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) const fn new(events: Arc<OnceLock<EventHandler>>) -> Self {
+    pub(super) const fn new(events: Arc<OnceLock<EventHandler>>, status: AgentStatus) -> Self {
         Self {
             events,
-            status: AgentStatus::Idle,
+            status,
             text: None,
             sequence: 0,
         }
@@ -56,19 +56,31 @@ impl Reporter {
 
     /// Reports a change of status.
     pub(super) fn status(&mut self, status: AgentStatus, reason: Option<&str>) {
+        if let Some(changed) = self.change(status, reason) {
+            self.emit(changed);
+        }
+    }
+
+    /// The session rests: reports what was said so far, and gives the report of that to whoever waits until it is stored.
+    pub(super) fn rest(&mut self) -> Option<AgentSessionEvent> {
+        self.flush();
+        self.change(AgentStatus::Idle, None)
+    }
+
+    fn change(&mut self, status: AgentStatus, reason: Option<&str>) -> Option<AgentSessionEvent> {
         if self.status == status {
-            return;
+            return None;
         }
         self.status = status;
-        self.emit(AgentSessionEvent::StatusChanged(StatusChanged {
+        Some(AgentSessionEvent::StatusChanged(StatusChanged {
             status,
             previous_status: None,
             reason: reason.map(str::to_owned),
-        }));
+        }))
     }
 
-    /// Reports an event of a run; true where a tool call has ended.
-    pub(super) fn take(&mut self, event: &RunEvent) -> bool {
+    /// Reports an event of a run.
+    pub(super) fn take(&mut self, event: &RunEvent) {
         match &event.what {
             Happening::Text { id, content } => match &mut self.text {
                 Some((own, text)) if own == id && text.len() < ENOUGH_TEXT => {
@@ -90,7 +102,6 @@ impl Reporter {
             Happening::Result { id, name, output } => {
                 self.flush();
                 self.result(id, name, output);
-                return true;
             }
             Happening::Usage(usage) => {
                 self.flush();
@@ -112,10 +123,10 @@ impl Reporter {
             | Happening::Ended { .. }
             | Happening::Reasoning { .. }
             | Happening::Progress { .. }
+            | Happening::Message(_)
             | Happening::Asked(_)
             | Happening::Resolved(_) => self.flush(),
         }
-        false
     }
 
     fn result(&self, id: &str, name: &str, output: &Value) {

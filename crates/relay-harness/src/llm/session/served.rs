@@ -54,9 +54,10 @@ impl AgentDeliveryAdapter for Served {
             Ok(delivery) => delivery,
             Err(why) => return Ok(failed(why)),
         };
+        // What was held back by hand is let go by hand: now.
         let disturbs = matches!(
             ctx.mode,
-            DeliveryMode::Immediate | DeliveryMode::NextToolCall
+            DeliveryMode::Immediate | DeliveryMode::NextToolCall | DeliveryMode::Manual
         );
         match self.bag.put(delivery, disturbs) {
             true => Ok(accepted(ctx.id)),
@@ -92,6 +93,7 @@ impl AgentSession for Served {
                     DeliveryMode::NextMessage,
                     DeliveryMode::NextToolCall,
                     DeliveryMode::OnIdle,
+                    DeliveryMode::Manual,
                 ],
                 queue: None,
             },

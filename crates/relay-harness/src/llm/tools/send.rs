@@ -2,6 +2,9 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use relay_protocol::agent::Metadata;
+use relay_protocol::ids::SessionId;
+use relay_protocol::message::SENT_IN_SESSION;
 use relay_protocol::permission::ToolParams;
 use relay_sdk::AgentClient;
 use serde::Deserialize;
@@ -14,13 +17,14 @@ use crate::llm::provider::ToolSpec;
 #[derive(Clone)]
 pub struct SendTool {
     agent: AgentClient,
+    session: Option<SessionId>,
 }
 
 impl SendTool {
-    /// Sends as this agent.
+    /// Sends as this agent. Answers go back to the session, where it is one of several conversations.
     #[must_use]
-    pub const fn new(agent: AgentClient) -> Self {
-        Self { agent }
+    pub const fn new(agent: AgentClient, session: Option<SessionId>) -> Self {
+        Self { agent, session }
     }
 }
 
@@ -57,8 +61,13 @@ impl Tool for SendTool {
     ) -> BoxFuture<'_, Result<ToolOutput, String>> {
         async move {
             let Params { to, text } = params(&given)?;
-            let sent = self.agent.send_message(&to, text).await;
-            let sent = sent.map_err(|error| error.to_string())?;
+            let mut sending = self.agent.send_message(&to, text);
+            if let Some(session) = self.session {
+                let name = session.to_string().into();
+                let metadata = Metadata::from_iter([(SENT_IN_SESSION.to_owned(), name)]);
+                sending = sending.metadata(metadata);
+            }
+            let sent = sending.await.map_err(|error| error.to_string())?;
             Ok(ToolOutput {
                 context: format!("sent to {to}"),
                 result: json!({ "messageId": sent.message_id }),

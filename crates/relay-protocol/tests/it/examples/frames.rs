@@ -17,6 +17,8 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"type":"unsubscribe","id":"s"}"#,
             &format!(r#"{{"type":"attach","agent":"a","harness":"h","capabilities":{CAPABILITIES},
                 "safeStates":["idle"],"status":"idle","resume":"rt_1"}}"#),
+            &format!(r#"{{"type":"attach","agent":"a","harness":"h","capabilities":{CAPABILITIES},
+                "keepsMessages":true}}"#),
             r#"{"type":"receipt","deliveryId":"%4","epoch":2,
                 "receipt":{"status":"delivered","deliveryId":"%4"}}"#,
             r#"{"type":"event","sessionId":"%6","n":1,"event":{"type":"status.changed","status":"idle"}}"#,

@@ -23,12 +23,32 @@ pub(super) fn tell(style: &Style, event: &Value) -> Option<Told> {
             format!("{} {call}", style.faint("tool"))
         }
         "tool_result" => result(style, &event["output"])?,
+        "message" => message(style, event),
         // That of the outermost run is told as its end.
         "error" if is_nested => style.bad(&one_line(text("message"))),
         "resync_required" => style.open("some of what happened meanwhile is not kept any more"),
         _ => return None,
     };
     Some(Told::Line(indented(&line, is_nested)))
+}
+
+/// A message that has come into the chat: who sent it, and how it begins.
+fn message(style: &Style, event: &Value) -> String {
+    let from = &event["from"];
+    let name = from["handle"].as_str().or_else(|| from["name"].as_str());
+    let channel = event["channel"]["name"].as_str();
+    let place = channel.map_or_else(String::new, |channel| format!(" in #{}", one_line(channel)));
+    let files = event["attachments"].as_array().map_or(0, Vec::len);
+    let files = match u64::try_from(files).unwrap_or(u64::MAX) {
+        0 => String::new(),
+        files => format!(" ({})", words::counted(files, "attachment", "attachments")),
+    };
+    format!(
+        "{} {}{place}: {}{files}",
+        style.faint("message from"),
+        one_line(name.unwrap_or("relay")),
+        cut(&one_line(event["text"].as_str().unwrap_or_default())),
+    )
 }
 
 /// A call on one line: the tool, and the first thing that it is called with.
@@ -135,6 +155,12 @@ mod tests {
         let denied =
             json!({ "type": "tool_result", "output": { "status": "denied", "reason": "no" } });
         assert_eq!(line(&denied), "  denied: no");
+        let message = json!({ "type": "message", "from": { "handle": "@ada" }, "channel": { "name": "ops" },
+            "text": "look\nhere", "attachments": [{}] });
+        assert_eq!(
+            line(&message),
+            "message from @ada in #ops: look here (1 attachment)"
+        );
         let nested =
             json!({ "type": "tool_result", "parentId": "r/c", "output": { "error": "gone" } });
         assert_eq!(line(&nested), "    gone");

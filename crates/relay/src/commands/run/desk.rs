@@ -52,6 +52,8 @@ impl Desk {
         self.say(match seen {
             Seen::Event(event) => Step::Event(event),
             Seen::Message { message, context } => Step::Message { message, context },
+            // It was told when it came.
+            Seen::Entered { .. } => return,
             Seen::Status(status) => Step::Status { status },
         });
     }

@@ -136,6 +136,7 @@ impl Kind {
             safe_states: self.safe_states.clone(),
             status: self.status,
             resume: self.resume.clone(),
+            keeps_messages: None,
             attempt: self.attempt.clone(),
         }
     }

@@ -45,11 +45,7 @@ impl Driver {
             message: Box::new(message.clone()),
             context: Box::new(context.clone()),
         });
-        let delivery = Delivery {
-            id: context.id,
-            content,
-            reply: Some(reply),
-        };
+        let delivery = Delivery::new(message, context, content, reply);
         if self.waits_for_user() || self.receives_due {
             return self.hold(delivery, false);
         }
@@ -181,6 +177,9 @@ impl Driver {
         }
         let report = self.reporter.status(AgentStatus::Active, None);
         self.report(report);
+        for delivery in &deliveries {
+            self.watch.see(|| delivery.entered());
+        }
         if !deliveries.is_empty() {
             let accept_at = Instant::now() + EVIDENCE_WAIT;
             self.sent.push(Sent {
@@ -212,6 +211,7 @@ impl Driver {
                     _ => "injected",
                 };
                 let evidence = json!({"sessionId": self.session.id(), "outcome": outcome});
+                self.watch.see(|| delivery.entered());
                 self.delivered(delivery, STEER_DOOR, evidence);
             }
             // What did not work now is the next prompt.
