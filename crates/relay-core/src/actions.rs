@@ -18,6 +18,7 @@ pub(crate) use self::validators::Validators;
 use crate::caller::Caller;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
+use crate::messages::idempotency;
 use crate::runner::HandlerId;
 use crate::runner::link::SessionLink;
 use crate::store::{
@@ -109,8 +110,15 @@ impl Engine {
         })
     }
 
-    /// Calls an action: answers once the call is written down, before anybody runs it.
-    pub async fn invoke(&self, caller: &Caller, name: &str, body: InvokeAction) -> Result<Answer> {
+    /// Calls an action: answers once the call is written down, before anybody runs it. The same idempotency key and input give
+    /// the first call again.
+    pub async fn invoke(
+        &self,
+        caller: &Caller,
+        name: &str,
+        body: InvokeAction,
+        key: Option<&str>,
+    ) -> Result<Answer> {
         let viewer = caller.viewer()?;
         check_size("input", body.input.as_ref())?;
         for _ in 0..LOOKS {
@@ -121,11 +129,13 @@ impl Engine {
                 input: body.input.clone(),
                 fault: fault.as_ref().map(|fault| fault.to_string()),
                 offered: self.runner.is_ready(action.no),
+                idempotency: idempotency(key, &(&action.body.name, &body))?,
                 action,
                 at: self.now(),
             };
             let row = match self.store.invoke(new).await? {
                 Invoked::Stored(row) => row,
+                Invoked::Repeated(invocation_id) => return Ok(Answer { invocation_id }),
                 Invoked::Changed => continue,
             };
             return match row.state {

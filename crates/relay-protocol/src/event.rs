@@ -429,9 +429,8 @@ pub struct DeliveryFailed {
     /// The message it carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The message itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Arc<RelayMessage>>,
+    /// The message itself, as it was when the attempt failed.
+    pub message: Arc<RelayMessage>,
     /// For whom.
     pub agent: AgentIdentity,
     /// The same agent's id.

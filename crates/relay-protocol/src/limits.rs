@@ -48,6 +48,8 @@ pub const PENDING_DELIVERIES_PER_AGENT: u32 = 10_000;
 pub const DELIVERY_HISTORY_ENTRIES: usize = 200;
 /// Most bytes of one frame on the socket.
 pub const SOCKET_FRAME_BYTES: usize = 1024 * 1024;
+/// How long the server waits for the other half of the closing handshake before it drops a connection.
+pub const SOCKET_CLOSE_MS: u64 = 2_000;
 /// How long a replaced token keeps working.
 pub const TOKEN_GRACE_MS: i64 = 60 * 1000;
 /// How long an upload that no message uses is kept.

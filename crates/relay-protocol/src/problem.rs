@@ -2,12 +2,12 @@
 //!
 //! To add an error: a line in [`ErrorCode`] and in the table [`ErrorCode::facts`].
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use crate::permission::PermissionOutcome;
-use crate::wire::literals;
+use crate::wire::{self, literals};
 
 /// What went wrong, in a form that programs and people can both read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +56,9 @@ pub struct Problem {
     /// When to try again, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// The operation that helps before the request is repeated, such as `attach`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The decision that was there first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Box<PermissionOutcome>>,
@@ -83,9 +86,69 @@ impl Problem {
             operation: None,
             why: None,
             retry_after_ms: None,
+            next: code.next().map(str::to_owned),
             outcome: None,
         }
     }
+
+    /// Reads a problem that a session reports, of which any member may be missing: what is missing comes from the table of codes.
+    /// A code that the table does not have counts as `unsupported_operation` and stays readable in `detail`.
+    pub(crate) fn deserialize_reported<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<Self>>, D::Error> {
+        let members: Option<Map<String, Value>> = Option::deserialize(deserializer)?;
+        members.map(complete).map(wire::variant).transpose()
+    }
+
+    /// Describes what [`Problem::deserialize_reported`] reads.
+    pub(crate) fn reported_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Self::json_schema(generator);
+        schema.remove("required");
+        schema.insert("type".to_owned(), serde_json::json!(["object", "null"]));
+        let code = schema
+            .get_mut("properties")
+            .and_then(|properties| properties.get_mut("code"));
+        if let Some(code) = code {
+            *code = serde_json::json!({
+                "description": "The stable code; one that Relay does not know counts as `unsupported_operation`.",
+                "type": "string",
+            });
+        }
+        schema
+    }
+}
+
+/// Adds the required members that a reported problem leaves out.
+fn complete(mut members: Map<String, Value>) -> Value {
+    members.retain(|_, value| !value.is_null());
+    let said = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
+    let code = said("code");
+    let known = code.as_deref().and_then(|code| code.parse().ok());
+    let detail = said("detail")
+        .or_else(|| said("title"))
+        .or_else(|| code.clone())
+        .unwrap_or_else(|| "the session did not say why".to_owned());
+    let detail = match (&code, known) {
+        (Some(code), None) if *code != detail => format!("{detail} ({code})"),
+        _ => detail,
+    };
+    let base = Problem::new(known.unwrap_or(ErrorCode::UnsupportedOperation), detail);
+    if code.is_some() && known.is_none() {
+        members.remove("code");
+        members.remove("detail");
+    }
+    let required = [
+        ("type", base.problem_type.into()),
+        ("title", base.title.into()),
+        ("status", base.status.into()),
+        ("detail", base.detail.into()),
+        ("code", base.code.to_string().into()),
+        ("retryable", base.retryable.into()),
+    ];
+    for (name, value) in required {
+        members.entry(name).or_insert(value);
+    }
+    members.into()
 }
 
 literals! {
@@ -268,11 +331,90 @@ impl ErrorCode {
             Self::UnsupportedOperation => (501, "Not supported", false),
             Self::IllegalTransition => (409, "Not possible in this state", false),
             Self::AlreadyDelivered => (409, "Already delivered", false),
-            Self::SessionUnreachable => (503, "The session can't be reached", true),
+            Self::SessionUnreachable => (503, "The session can't be reached", false),
             Self::StorageUnavailable => (503, "The store can't write at the moment", true),
             Self::StorageFull => (507, "The disk is full", true),
             Self::StorageCorrupt => (500, "The stored data is damaged", false),
             Self::Internal => (500, "A fault inside Relay", false),
         }
+    }
+
+    /// The operation that helps before a request is repeated that this code refused.
+    const fn next(self) -> Option<&'static str> {
+        match self {
+            Self::SessionUnreachable => Some("attach"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reported(problem: Value) -> Result<Problem, wire::DecodeError> {
+        #[derive(Deserialize)]
+        struct Report {
+            #[serde(deserialize_with = "Problem::deserialize_reported")]
+            problem: Option<Box<Problem>>,
+        }
+        let report: Report = wire::decode_value(json!({ "problem": problem }))?;
+        Ok(*report.problem.expect("a problem"))
+    }
+
+    #[test]
+    fn a_reported_problem_needs_no_member() {
+        let silent = "the session did not say why";
+        let cases = [
+            (json!({}), "unsupported_operation", silent),
+            (json!({ "type": null }), "unsupported_operation", silent),
+            (json!({ "code": "overloaded" }), "overloaded", "overloaded"),
+            (
+                json!({ "title": "Not now" }),
+                "unsupported_operation",
+                "Not now",
+            ),
+            (
+                json!({ "title": "Not now", "detail": "in a tool call" }),
+                "unsupported_operation",
+                "in a tool call",
+            ),
+            (json!({ "code": "busy" }), "unsupported_operation", "busy"),
+            (
+                json!({ "code": "busy", "detail": "in a tool call" }),
+                "unsupported_operation",
+                "in a tool call (busy)",
+            ),
+        ];
+        for (problem, code, detail) in cases {
+            let found = reported(problem.clone()).unwrap();
+            assert_eq!(found.code.to_string(), code, "{problem}");
+            assert_eq!(found.detail, detail, "{problem}");
+            let (status, _, retryable) = found.code.facts();
+            assert_eq!((found.status, found.retryable), (status, retryable));
+        }
+    }
+
+    #[test]
+    fn a_reported_problem_keeps_what_it_says() {
+        let whole = Problem {
+            retryable: true,
+            path: Some("x".to_owned()),
+            ..Problem::new(ErrorCode::AlreadyDelivered, "seen")
+        };
+        assert_eq!(reported(json!(whole)).unwrap(), whole);
+        let wrong = reported(json!({ "status": "no" })).unwrap_err();
+        assert_eq!(wrong.path, "problem.status");
+        assert!(reported(json!({ "color": "red" })).is_err());
+    }
+
+    #[test]
+    fn an_unreachable_session_has_to_attach_before_anything_is_repeated() {
+        let problem = Problem::new(ErrorCode::SessionUnreachable, "gone");
+        assert!(!problem.retryable);
+        assert_eq!(problem.next.as_deref(), Some("attach"));
+        assert_eq!(Problem::new(ErrorCode::Overloaded, "x").next, None);
     }
 }

@@ -229,8 +229,13 @@ pub struct ControlResult {
     /// What came of it, such as `{snapshotId}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Why it was not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why it was not done. Any member may be missing, for example all but `detail`.
+    #[serde(
+        default,
+        deserialize_with = "Problem::deserialize_reported",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(schema_with = "Problem::reported_schema")]
     pub problem: Option<Box<Problem>>,
 }
 

@@ -28,6 +28,8 @@ use crate::refusal::{self, ReadRefusal};
 const RELAY_SESSION: &str = "relay-session";
 /// Says which event of a stream was seen last.
 const LAST_EVENT_ID: &str = "last-event-id";
+/// Makes a repeated request harmless.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Most connections that are kept while nobody needs them.
 const IDLE_CONNECTIONS: usize = 4;
 
@@ -51,6 +53,7 @@ pub(crate) struct Call {
     media_type: HeaderValue,
     through: Option<SessionId>,
     seen: Option<u64>,
+    idempotency_key: Option<String>,
     refusal: ReadRefusal,
     may_be_repeated: bool,
 }
@@ -104,6 +107,7 @@ impl Call {
             media_type: HeaderValue::from_static("application/json"),
             through: None,
             seen: None,
+            idempotency_key: None,
             refusal: refusal::problem,
         }
     }
@@ -146,6 +150,13 @@ impl Call {
     /// Says whether doing it twice is the same as once.
     pub(crate) const fn repeatable_if(mut self, same: bool) -> Self {
         self.may_be_repeated = same;
+        self
+    }
+
+    /// Sends an idempotency key, with which doing it twice is the same as once; without one nothing changes.
+    pub(crate) fn keyed(mut self, key: Option<String>) -> Self {
+        self.may_be_repeated |= key.is_some();
+        self.idempotency_key = key;
         self
     }
 
@@ -325,6 +336,11 @@ impl Http {
         }
         if let Some(seen) = call.seen {
             headers.insert(LAST_EVENT_ID, seen.into());
+        }
+        if let Some(key) = &call.idempotency_key {
+            // A key that is no header value is refused by the server, as it has to be.
+            let key = HeaderValue::from_str(key).unwrap_or_else(|_| HeaderValue::from_static(""));
+            headers.insert(IDEMPOTENCY_KEY, key);
         }
         request
     }

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::refusal::Refusal;
 
 /// The header that makes a repeated request harmless.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// One request, taken apart.
 pub(crate) struct Call<P = (), Q = (), B = ()> {

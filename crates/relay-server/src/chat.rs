@@ -264,6 +264,7 @@ pub(crate) fn routes() -> Vec<Route> {
             describe,
             move |app, request| answer(app, request, handle),
         )
+        .refusing(|refusal| in_form(&refusal.0))
     };
     // People, whose credential is an agent's by its kind, are let in, too.
     let known = Owner::KINDS;

@@ -1,6 +1,7 @@
 //! The API's description, made from the route table and the wire types.
 
 use axum::http::StatusCode;
+use relay_protocol::limits::IDEMPOTENCY_KEY_CHARS;
 use relay_protocol::problem::Problem;
 use relay_protocol::socket::{ClientFrame, ServerFrame};
 use schemars::SchemaGenerator;
@@ -99,6 +100,15 @@ fn parameters(route: &Route, path: &[Value], query: Option<&Value>) -> Value {
         .zip(path)
         .map(|(name, schema)| json!({ "name": name, "in": "path", "required": true, "schema": schema }))
         .collect();
+    if route.takes_key {
+        parameters.push(json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": false,
+            "description": "Makes a repeated request harmless: the same key and body give the first result, for 24 hours.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_CHARS },
+        }));
+    }
     let Some(query) = query else {
         return parameters.into();
     };

@@ -19,8 +19,9 @@ use schemars::SchemaGenerator;
 use serde_json::Value;
 
 use crate::access::{Access, App, Kind};
-use crate::call::{Answer, Call, PathParts, Query, RequestBody, read_body};
+use crate::call::{Answer, Call, IDEMPOTENCY_KEY, PathParts, Query, RequestBody, read_body};
 use crate::refusal::Refusal;
+use crate::routes;
 
 /// Where a request comes from, as the listener noted it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,10 @@ pub(crate) struct Route {
     pub(crate) kinds: &'static [TokenKind],
     /// True for uploads.
     pub(crate) any_media_type: bool,
+    /// Whether the header `Idempotency-Key` makes a repeated request harmless.
+    pub(crate) takes_key: bool,
+    /// How refusals are written that are given before the handler.
+    refuse: fn(Refusal) -> Response<Body>,
     pub(crate) describe: fn(&mut SchemaGenerator) -> Described,
     handler: Arc<dyn Fn(App, Request<Body>) -> Answering + Send + Sync>,
 }
@@ -99,6 +104,8 @@ impl Route {
             summary,
             kinds: K::KINDS,
             any_media_type: B::ANY_MEDIA_TYPE,
+            takes_key: false,
+            refuse: Refusal::into_response,
             describe: describe::<P, Q, B, R>,
             handler: Arc::new(answer),
         }
@@ -123,14 +130,46 @@ impl Route {
             summary,
             kinds,
             any_media_type: false,
+            takes_key: false,
+            refuse: Refusal::into_response,
             describe,
             handler: Arc::new(move |app, request| Box::pin(handler(app, request))),
         }
     }
 
+    /// Accepts the header `Idempotency-Key`; all other routes refuse it.
+    pub(crate) const fn idempotent(mut self) -> Self {
+        self.takes_key = true;
+        self
+    }
+
+    /// Writes refusals that are given before the handler in another form than the usual one.
+    pub(crate) const fn refusing(mut self, refuse: fn(Refusal) -> Response<Body>) -> Self {
+        self.refuse = refuse;
+        self
+    }
+
     /// Answers a request.
     pub(crate) fn answer(&self, app: App, request: Request<Body>) -> Answering {
+        if request.headers().contains_key(IDEMPOTENCY_KEY) && !self.takes_key {
+            let refused = (self.refuse)(self.misplaced_key());
+            return Box::pin(std::future::ready(refused));
+        }
         (self.handler)(app, request)
+    }
+
+    /// Refuses a key that would promise what the route does not keep.
+    fn misplaced_key(&self) -> Refusal {
+        let accepting = routes::table().into_iter().filter(|route| route.takes_key);
+        let accepting: Vec<String> = accepting
+            .map(|route| format!("{} {}", route.method, route.path))
+            .collect();
+        let expected = format!(
+            "the header only on {}; leave it out here",
+            accepting.join(", ")
+        );
+        let found = format!("{} {}", self.method, self.path);
+        Refusal::invalid("Idempotency-Key", expected, &found)
     }
 
     /// The names of the path's parts, in order.

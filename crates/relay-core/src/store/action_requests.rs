@@ -7,6 +7,7 @@ use relay_protocol::ids::{InvocationId, WorkspaceId};
 use relay_protocol::time::Timestamp;
 use serde_json::Value;
 
+use super::chain::Hash;
 use super::position::{Position, id_at};
 use super::records::{AgentNo, AgentRow};
 use super::requests::{PageRequest, Viewer};
@@ -151,6 +152,8 @@ pub struct NewInvocation {
     pub fault: Option<String>,
     /// Whether a handler stands ready and gets it at once.
     pub offered: bool,
+    /// The idempotency key and the hash of the request.
+    pub idempotency: Option<(String, Hash)>,
     /// When.
     pub at: Timestamp,
 }
@@ -159,6 +162,8 @@ pub struct NewInvocation {
 pub enum Invoked {
     /// It is written down, in whatever state.
     Stored(Arc<InvocationRow>),
+    /// The same request was recorded before, under the same idempotency key.
+    Repeated(InvocationId),
     /// The action is not what the input was checked against; look again.
     Changed,
 }

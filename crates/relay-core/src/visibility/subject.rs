@@ -155,10 +155,7 @@ pub(super) fn of(event: &LoggedEvent) -> Subject {
         | RelayEvent::AgentStatusOffline(_) => Subject::Status,
 
         RelayEvent::DeliveryCreated(e) => carrying(&e.agent, &e.message),
-        RelayEvent::DeliveryFailed(e) => match &e.message {
-            Some(message) => carrying(&e.agent, message),
-            None => naming(&e.agent, e.message_id),
-        },
+        RelayEvent::DeliveryFailed(e) => carrying(&e.agent, &e.message),
         RelayEvent::DeliveryAccepted(e) => naming(&e.agent, e.message_id),
         RelayEvent::DeliveryDelivered(e) => naming(&e.agent, e.message_id),
         RelayEvent::DeliveryDeferred(e) => naming(&e.agent, e.message_id),

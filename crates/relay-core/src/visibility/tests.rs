@@ -103,12 +103,15 @@ fn identity(agent: u128) -> Value {
 }
 
 fn delivery(name: &str, agent: u128, of: u128) -> Value {
-    let mut event = json!({
+    json!({
         "type": name, "deliveryId": id(40), "messageId": id(of), "agent": identity(agent),
-    });
-    if name == "delivery.failed" {
-        event["reason"] = json!("r");
-    }
+    })
+}
+
+fn failed(agent: u128, author: u128) -> Value {
+    let mut event = created(agent, author);
+    event["type"] = json!("delivery.failed");
+    event["reason"] = json!("r");
     event
 }
 
@@ -251,8 +254,11 @@ fn an_agent_sees_what_is_its_own() {
         (delivery("delivery.delivered", OTHER, WRITTEN), true),
         (delivery("delivery.delivered", OTHER, HEARD), false),
         (delivery("delivery.delivered", OTHER, UNHEARD), false),
-        (delivery("delivery.failed", OTHER, WRITTEN), true),
-        (delivery("delivery.failed", OTHER, 77), false),
+        (failed(ME, OTHER), true),
+        (failed(OTHER, ME), true),
+        (failed(OTHER, OTHER), false),
+        (delivery("delivery.cancelled", OTHER, WRITTEN), true),
+        (delivery("delivery.cancelled", OTHER, 77), false),
         (delivery("delivery.accepted", ME, HEARD), true),
         (delivery("delivery.cancelled", OTHER, HEARD), false),
         (channel("channel.created", "mine", MY_CHANNEL), true),

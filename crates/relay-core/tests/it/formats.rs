@@ -103,7 +103,10 @@ async fn call(engine: &Engine, owner: &Caller, keys: &Keys) {
     engine.register_action(owner, action).await.unwrap();
     let caller = keys.agent(engine, 2).await.unwrap();
     let input = InvokeAction::default();
-    engine.invoke(&caller, "classify", input).await.unwrap();
+    engine
+        .invoke(&caller, "classify", input, None)
+        .await
+        .unwrap();
 }
 
 /// A run, a request that was allowed for good, and one that waits.

@@ -403,7 +403,7 @@ async fn a_failed_delivery_keeps_the_version_it_had() {
     edit("three").await.unwrap();
     let failed = |events: Vec<relay_protocol::event::LoggedEvent>| {
         events.into_iter().find_map(|event| match event.event {
-            Some(RelayEvent::DeliveryFailed(failed)) => failed.message,
+            Some(RelayEvent::DeliveryFailed(failed)) => Some(failed.message),
             _ => None,
         })
     };

@@ -450,9 +450,10 @@ const HALVES: [(&str, &str); 16] = [
               WHERE m.position = r.message AND l.type = 'message.reacted')",
     ),
     (
-        "idempotency keys without their message",
+        "idempotency keys without what they made",
         "SELECT count(*) FROM idempotency i WHERE NOT EXISTS
-             (SELECT 1 FROM messages m WHERE m.position = i.message)",
+             (SELECT 1 FROM messages m WHERE m.position = i.message) AND NOT EXISTS
+             (SELECT 1 FROM invocations c WHERE c.position = i.message AND i.route = 'invoke')",
     ),
     (
         "attachments without their message",

@@ -179,7 +179,7 @@ pub(super) fn of(event: &RelayEvent) -> Facts<'_> {
         RelayEvent::AgentStatusOffline(e) => of_status(e, Some(AgentStatus::Offline)),
 
         RelayEvent::DeliveryCreated(e) => of_delivery(&e.agent, Some(&e.message)),
-        RelayEvent::DeliveryFailed(e) => of_delivery(&e.agent, e.message.as_deref()),
+        RelayEvent::DeliveryFailed(e) => of_delivery(&e.agent, Some(&e.message)),
         RelayEvent::DeliveryAccepted(e) => of_delivery(&e.agent, None),
         RelayEvent::DeliveryDelivered(e) => of_delivery(&e.agent, None),
         RelayEvent::DeliveryDeferred(e) => of_delivery(&e.agent, None),

@@ -12,6 +12,7 @@ use super::{Client, page, part};
 use crate::action::{Action, ActionCall, ActionError, Handling, run};
 use crate::error::{Error, Result};
 use crate::http::Call;
+use crate::key::new_key;
 use crate::socket::{Command, HandlerKey, NewHandler};
 
 impl Client {
@@ -61,10 +62,32 @@ impl Client {
     }
 
     /// Calls an action. How it ended is told by events, and by [`Client::invocation`].
+    ///
+    /// It carries a key of its own, so that it is recorded once however often the request has to be sent.
     pub async fn invoke(&self, name: &str, input: Value) -> Result<InvocationId> {
+        self.invoke_under(name, input, new_key()).await
+    }
+
+    /// Calls an action under an idempotency key: the same key and input give the first call again, also from another process.
+    pub async fn invoke_with_key(
+        &self,
+        name: &str,
+        input: Value,
+        key: impl Into<String> + Send,
+    ) -> Result<InvocationId> {
+        self.invoke_under(name, input, Some(key.into())).await
+    }
+
+    async fn invoke_under(
+        &self,
+        name: &str,
+        input: Value,
+        key: Option<String>,
+    ) -> Result<InvocationId> {
         let path = format!("/v1/actions/{}/invoke", part(name));
         let body = InvokeAction { input: Some(input) };
-        let invoked: Invoked = self.http().json(Call::post(path, &body)).await?;
+        let call = Call::post(path, &body).keyed(key);
+        let invoked: Invoked = self.http().json(call).await?;
         Ok(invoked.invocation_id)
     }
 

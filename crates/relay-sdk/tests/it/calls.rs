@@ -5,7 +5,8 @@ use relay_sdk::protocol::api::messages::{SearchQuery, SendTarget};
 use relay_sdk::protocol::api::workspace::{CreateObserverToken, UpdateChannel};
 use relay_sdk::protocol::delivery::DeliveryState;
 use relay_sdk::protocol::policy::PolicyPatch;
-use relay_sdk::{AgentType, DeliveryQuery, ErrorCode, Options, Relay};
+use relay_sdk::{Action, AgentType, DeliveryQuery, ErrorCode, Options, Relay};
+use serde_json::json;
 
 use crate::support::World;
 
@@ -264,4 +265,23 @@ async fn a_server_that_is_not_there_is_an_error_that_may_pass() {
     let failed = relay.workspace().await.unwrap_err();
     assert!(failed.is_retryable(), "{failed}");
     assert!(Relay::with_options("127.0.0.1:9", "rk_x", options).is_err());
+}
+
+/// A call of an action could not be repeated without running twice.
+#[tokio::test]
+async fn a_key_makes_a_repeated_call_of_an_action_harmless() {
+    let world = World::start().await;
+    let (_, alice, bob) = world.pair().await;
+    let action = Action::with_schema("count", json!({ "type": "object" }));
+    let _handling = bob
+        .register_action(action, |_| async { Ok(json!(1)) })
+        .await
+        .unwrap();
+    let call = |number: u32| alice.invoke_with_key("count", json!({ "number": number }), "k");
+    let (first, second) = (call(1).await.unwrap(), call(1).await.unwrap());
+    assert_eq!(first, second);
+    let conflict = call(2).await.unwrap_err();
+    assert_eq!(conflict.code(), Some(ErrorCode::IdempotencyConflict));
+    let other = alice.invoke("count", json!({ "number": 1 })).await.unwrap();
+    assert_ne!(other, first);
 }

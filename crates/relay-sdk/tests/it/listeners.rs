@@ -168,7 +168,7 @@ async fn the_listener_of_the_delivery_document() {
             move |event| {
                 let (ops, handle) = (ops.clone(), handle.clone());
                 async move {
-                    let message = event.message.as_ref().unwrap().id;
+                    let message = event.message.id;
                     let text = format!("{handle} could not receive {message}: {}", event.reason);
                     ops.send_message("#ops", text).await.unwrap();
                 }

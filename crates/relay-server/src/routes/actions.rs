@@ -12,7 +12,9 @@ use relay_protocol::negotiation::{check_expose, check_invoke};
 use super::ListQuery;
 use super::through::check_through;
 use crate::access::{Access, Participant, Reader};
-use crate::call::{Accepted, Call, Done, Json, Made, Nothing, OptionalJson, Params};
+use crate::call::{
+    Accepted, Call, Done, Json, Made, Nothing, OptionalJson, Params, idempotency_key,
+};
 use crate::refusal::Refusal;
 use crate::table::Route;
 
@@ -43,7 +45,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/actions/{name}/invoke",
             "Calls an action. The call is recorded, not run: how it ended is told by events.",
             invoke,
-        ),
+        )
+        .idempotent(),
         Route::new(
             get,
             "/v1/invocations/{id}",
@@ -92,8 +95,12 @@ async fn invoke(
     call: Call<(String,), (), OptionalJson<InvokeAction>>,
 ) -> Result<Accepted<Invoked>, Refusal> {
     check_through(&by, &call.headers, check_invoke).await?;
+    let key = idempotency_key(&call.headers, None)?;
     let OptionalJson(body) = call.body;
-    let invoked = by.engine().invoke(by.caller(), &call.path.0, body).await?;
+    let invoked = by
+        .engine()
+        .invoke(by.caller(), &call.path.0, body, key.as_deref())
+        .await?;
     Ok(Accepted(invoked))
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/deliveries",
             "Delivers a stored message to an agent or a session.",
             deliver,
-        ),
+        )
+        .idempotent(),
         Route::new(
             get.clone(),
             "/v1/deliveries",

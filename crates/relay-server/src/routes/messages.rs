@@ -38,7 +38,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/messages",
             "Sends a message; answered once it is on disk.",
             send,
-        ),
+        )
+        .idempotent(),
         Route::new(
             get.clone(),
             "/v1/messages/{id}",
@@ -56,7 +57,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/messages/{id}/replies",
             "Answers a message in its thread.",
             reply,
-        ),
+        )
+        .idempotent(),
         Route::new(
             get.clone(),
             "/v1/messages/{id}/thread",

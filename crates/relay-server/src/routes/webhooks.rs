@@ -89,7 +89,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "/hooks/{id}",
             "Posts a message into the channel of an inbound webhook.",
             receive,
-        ),
+        )
+        .idempotent(),
     ]
 }
 

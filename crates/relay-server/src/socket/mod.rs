@@ -13,15 +13,17 @@ mod watch;
 mod writer;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::{Method, Request, Response, StatusCode};
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use relay_protocol::ids::ConnectionId;
 use relay_protocol::limits::{
-    INLINE_ATTACHMENT_BYTES, SOCKET_FRAME_BYTES, SUBSCRIPTIONS_PER_CONNECTION, TEXT_BYTES,
+    INLINE_ATTACHMENT_BYTES, SOCKET_CLOSE_MS, SOCKET_FRAME_BYTES, SUBSCRIPTIONS_PER_CONNECTION,
+    TEXT_BYTES,
 };
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::socket::{
@@ -126,8 +128,9 @@ async fn run(app: App, opening: impl Future<Output = Option<Open>>) {
     } = open;
     let aborter = writing.abort_handle();
     let work = async {
-        reader.run().await;
+        let stream = reader.run().await;
         let _ = writing.await;
+        Box::pin(finish_closing(stream)).await;
     };
     tokio::select! {
         () = work => {}
@@ -219,6 +222,18 @@ fn close_frame((code, reason): (u16, &'static str)) -> Message {
 
 async fn close(mut socket: WebSocket, why: (u16, &'static str)) {
     let _ = socket.send(close_frame(why)).await;
+    finish_closing(socket).await;
+}
+
+/// Brings the closing handshake to its end: answers the close frame of a client that ends the connection, and waits for that of a
+/// client whose connection the server ends. Dropping the connection earlier would lose the frame, and the client would see 1006.
+async fn finish_closing<E>(mut stream: impl Stream<Item = Result<Message, E>> + Unpin) {
+    // The library writes its answer while it is asked for more, and has no more once both frames were there.
+    let closing = async { while let Some(Ok(_)) = stream.next().await {} };
+    let patience = Duration::from_millis(SOCKET_CLOSE_MS);
+    if tokio::time::timeout(patience, closing).await.is_err() {
+        tracing::debug!("a client did not answer the close frame");
+    }
 }
 
 /// Why a connection is closed when the log can't be read.
@@ -230,7 +245,22 @@ const CLOSE_SLOW: (u16, &str) = (4009, "too_slow");
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+    use futures_util::stream::iter;
+
     use super::*;
+
+    #[test]
+    fn a_closing_connection_is_read_to_its_end() {
+        let frames = [Message::Text("late".into()), Message::Close(None)];
+        let mut frames = iter(frames.map(Ok::<_, ()>));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(finish_closing(&mut frames));
+        assert!(frames.next().now_or_never().unwrap().is_none());
+    }
 
     /// The bytes of the future that a function returns.
     const fn future_bytes<A, F: Future>(_: &impl Fn(A) -> F) -> usize {

@@ -107,8 +107,9 @@ impl Reader {
         })
     }
 
-    /// Reads until the connection ends; then its sessions have lost their link.
-    pub(super) async fn run(mut self: Box<Self>) {
+    /// Reads until the connection ends; then its sessions have lost their link. What is left is to be read to the end of the
+    /// closing handshake.
+    pub(super) async fn run(mut self: Box<Self>) -> SplitStream<WebSocket> {
         let end = self.read().await;
         let outbox = self.outbox.clone();
         let finished = tokio::select! {
@@ -130,6 +131,7 @@ impl Reader {
         {
             self.outbox.close(why);
         }
+        self.stream
     }
 
     async fn read(&mut self) -> End {

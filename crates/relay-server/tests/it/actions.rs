@@ -224,3 +224,43 @@ async fn calls_outlive_the_server() {
     assert_eq!(call["invocationId"], id);
     again.done(result(&id, json!(1))).await;
 }
+
+/// The header was read over, and a call that was repeated ran twice.
+#[tokio::test]
+async fn a_call_that_is_repeated_under_its_key_is_recorded_once() {
+    let world = World::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let mut handler = handler(&bob).await;
+    let call = |who: &Client, key: &str, text: &str| {
+        let body = json!({ "input": { "text": text } }).to_string();
+        let raw = Raw::new("POST", "/v1/actions/classify/invoke")
+            .body("application/json", body)
+            .header("idempotency-key", key);
+        let who = who.clone();
+        async move { who.ask(raw).await }
+    };
+    let first = call(&alice, "k", "once").await.expect(202)["invocationId"].clone();
+    assert_eq!(handler.next("invoke").await["invocationId"], first);
+    handler
+        .done(result(&first, json!({ "label": "spam" })))
+        .await;
+    // Also after its end, and after the action was registered anew.
+    let again = call(&alice, "k", "once").await.expect(202);
+    assert_eq!(again["invocationId"], first);
+    handler.done(classify()).await;
+    let again = call(&alice, "k", "once").await.expect(202);
+    assert_eq!(again["invocationId"], first);
+    assert_eq!(handler.passed("invoke"), 0);
+
+    let other = call(&alice, "k", "twice").await;
+    assert_eq!(other.refused(409), "idempotency_conflict");
+    let of_another = call(&world.key, "k", "once").await.expect(202);
+    assert_ne!(of_another["invocationId"], first);
+    assert_eq!(call(&alice, "", "x").await.refused(400), "invalid_request");
+    // A refused call is not kept under its key.
+    let unfit = Raw::new("POST", "/v1/actions/classify/invoke")
+        .body("application/json", r#"{"input":{}}"#)
+        .header("idempotency-key", "new");
+    assert_eq!(alice.ask(unfit).await.status, 400);
+    call(&alice, "new", "fits").await.expect(202);
+}

@@ -6,7 +6,7 @@ use relay_server::{RouteInfo, route_list};
 use serde_json::{Value, json};
 
 use crate::matrix::Everything;
-use crate::support::{Answer, Client, Raw, document};
+use crate::support::{Answer, Client, Raw, World, document};
 
 /// What programs and people put where something else belongs.
 fn odd_values() -> Vec<Value> {
@@ -239,6 +239,37 @@ async fn in_frames() {
                 let status = answer["problem"]["status"].as_u64().unwrap_or(200);
                 assert!(status < 500, "{frame}: {answer}");
             }
+        }
+    }
+}
+
+/// The header was read over where it had no meaning, so a client believed that repeating was harmless.
+#[tokio::test]
+async fn an_idempotency_key_is_refused_where_it_means_nothing() {
+    const ACCEPTING: [(&str, &str); 5] = [
+        ("POST", "/v1/messages"),
+        ("POST", "/v1/messages/{id}/replies"),
+        ("POST", "/v1/deliveries"),
+        ("POST", "/v1/actions/{name}/invoke"),
+        ("POST", "/hooks/{id}"),
+    ];
+    let world = World::start().await;
+    for RouteInfo { method, path, .. } in route_list() {
+        let raw = Raw::new(method.as_str(), path)
+            .body("application/json", "{}")
+            .header("idempotency-key", "k");
+        let answer = world.key.ask(raw).await;
+        let what = format!("{method} {path}: {}", answer.text());
+        if ACCEPTING.contains(&(method.as_str(), path)) {
+            assert!(!answer.text().contains("Idempotency-Key"), "{what}");
+            continue;
+        }
+        assert_eq!(answer.status, 400, "{what}");
+        let problem = answer.json();
+        let said = problem["detail"].as_str().or(problem["error"].as_str());
+        let said = said.unwrap_or_else(|| panic!("{what}"));
+        for (method, path) in ACCEPTING {
+            assert!(said.contains(&format!("{method} {path}")), "{what}");
         }
     }
 }

@@ -63,6 +63,9 @@ pub(crate) struct InvokeArguments {
     name: String,
     /// What it is called with, as JSON; `-` takes it from standard input [default: {}]
     input: Option<String>,
+    /// Record the call once, however often the command runs with this key
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
     /// Do not wait for the end
     #[arg(long)]
     no_wait: bool,
@@ -136,7 +139,11 @@ async fn invoke(arguments: &InvokeArguments, contact: &Contact, output: &Output)
     let relay = contact.patient()?;
     // Before the call: then its end can't be missed.
     let mut ends = ends(&relay, &arguments.name).await?;
-    let id = contact.relay.invoke(&arguments.name, input).await?;
+    let name = &arguments.name;
+    let id = match &arguments.key {
+        Some(key) => contact.relay.invoke_with_key(name, input, key).await?,
+        None => contact.relay.invoke(name, input).await?,
+    };
     if arguments.no_wait {
         return output.show(&json!({ "invocationId": id }), |_| {
             let show = hints::command(&format!("action show {id}"));
@@ -150,8 +157,11 @@ async fn invoke(arguments: &InvokeArguments, contact: &Contact, output: &Output)
             }
         }
     };
-    // Whatever came of waiting: how it stands is asked for.
-    let _ = tokio::time::timeout(arguments.wait, ended).await;
+    // With a key it may have ended long ago.
+    if relay.invocation(id).await?.state == InvocationState::Invoked {
+        // Whatever came of waiting: how it stands is asked for.
+        let _ = tokio::time::timeout(arguments.wait, ended).await;
+    }
     let call = relay.invocation(id).await?;
     output.show(&call, |style| told(style, &call))?;
     match call.state {

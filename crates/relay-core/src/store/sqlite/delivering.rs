@@ -188,8 +188,8 @@ fn make(
             agent: to.agent.clone(),
             session_id: None,
         };
-        let event = failed_at_once(&about, problem);
-        tx.log_failed(workspace, row.at, row.message, event, message)?;
+        let event = failed_at_once(&about, message, problem);
+        tx.log_failed(workspace, row.at, row.message, event)?;
     }
     let spots: Vec<Spot> = Spot::of(&row, full.room.no).into_iter().collect();
     tx.now_waiting(row.position, &spots)?;

@@ -33,9 +33,13 @@ pub(super) struct About {
 }
 
 impl About {
-    /// The event that tells a fact.
-    fn event(&self, what: FactKind) -> RelayEvent {
-        match what {
+    /// The event that tells a fact. The message is read only where the event carries it.
+    fn event(
+        &self,
+        what: FactKind,
+        message: impl FnOnce() -> Result<Arc<RelayMessage>>,
+    ) -> Result<RelayEvent> {
+        Ok(match what {
             FactKind::Accepted { metadata } => self.accepted(metadata),
             FactKind::Delivered { metadata } => self.delivered(metadata),
             FactKind::Deferred {
@@ -49,7 +53,7 @@ impl About {
             } => RelayEvent::DeliveryFailed(DeliveryFailed {
                 attempt: Some(attempt),
                 next_attempt_at: Some(next_attempt_at),
-                ..self.failed(reason, true)
+                ..self.failed(message()?, reason, true)
             }),
             FactKind::Failed {
                 reason,
@@ -60,11 +64,11 @@ impl About {
                 attempt,
                 surfaced: Some(surfaced),
                 error,
-                ..self.failed(reason, false)
+                ..self.failed(message()?, reason, false)
             }),
             FactKind::Cancelled { reason, surfaced } => self.cancelled(reason, surfaced),
             FactKind::LateReceipt { receipt } => self.late_receipt(receipt),
-        }
+        })
     }
 
     fn report(&self) -> DeliveryReport {
@@ -121,7 +125,12 @@ impl About {
     }
 
     /// A failure about which no more is said than its reason.
-    pub(super) fn failed(&self, reason: String, retryable: bool) -> DeliveryFailed {
+    pub(super) fn failed(
+        &self,
+        message: Arc<RelayMessage>,
+        reason: String,
+        retryable: bool,
+    ) -> DeliveryFailed {
         let form = || {
             AgentSessionEvent::DeliveryFailed(DeliveryFailedReport {
                 delivery_id: self.delivery_id,
@@ -133,7 +142,7 @@ impl About {
         DeliveryFailed {
             delivery_id: self.delivery_id,
             message_id: Some(self.message_id),
-            message: None,
+            message,
             agent: self.agent.lasting_identity(),
             agent_id: Some(self.agent.id),
             session_id: self.session_id,
@@ -193,10 +202,10 @@ impl Tx<'_> {
             agent: self.agent_by_no(stored.row.agent)?,
             session_id: fact.session,
         };
-        match about.event(fact.what) {
+        let message = || message_at(self.connection, workspace.id, stored.row.message);
+        match about.event(fact.what, message)? {
             RelayEvent::DeliveryFailed(failed) => {
-                let message = message_at(self.connection, workspace.id, stored.row.message)?;
-                self.log_failed(workspace, at, stored.row.message, failed, message)
+                self.log_failed(workspace, at, stored.row.message, failed)
             }
             event => self.log(workspace, at, event).map(drop),
         }
@@ -229,20 +238,11 @@ impl Tx<'_> {
         at: Timestamp,
         position: Position,
         event: DeliveryFailed,
-        message: Arc<RelayMessage>,
     ) -> Result<()> {
-        let live = DeliveryFailed {
-            message: Some(message),
-            ..event.clone()
-        };
-        self.log_about(
-            workspace,
-            at,
-            Some(position),
-            &to_json(&RelayEvent::DeliveryFailed(event))?,
-            RelayEvent::DeliveryFailed(live),
-        )?;
-        Ok(())
+        let event = RelayEvent::DeliveryFailed(event);
+        let payload = without_message(&event)?;
+        self.log_about(workspace, at, Some(position), &payload, event)
+            .map(drop)
     }
 }
 

@@ -6,7 +6,7 @@ use relay_protocol::agent::AgentType;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Priority, Surfaced};
 use relay_protocol::delivery_record::{DecisionOutcome, DeliveryDecision};
 use relay_protocol::event::{DeliveryFailed, RelayEvent};
-use relay_protocol::message::Attachment;
+use relay_protocol::message::{Attachment, RelayMessage};
 use relay_protocol::negotiation::{CapabilityMismatch, check_content, check_mode};
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::time::Timestamp;
@@ -184,9 +184,8 @@ impl Tx<'_> {
                 session_id: None,
             };
             if let Some(problem) = &recipient.problem {
-                let event = failed_at_once(&about(), problem);
-                let message = record.message().clone();
-                self.log_failed(workspace, record.at, record.position, event, message)?;
+                let event = failed_at_once(&about(), record.message().clone(), problem);
+                self.log_failed(workspace, record.at, record.position, event)?;
             } else if let Some(brake) = recipient.brake {
                 let reason = Some(brake.reason.to_owned());
                 let event: RelayEvent = about().deferred(brake.until, reason);
@@ -234,10 +233,14 @@ fn ended_problem(session: &SessionRow) -> Option<Box<Problem>> {
 }
 
 /// The event of a delivery that failed when it was made.
-pub(super) fn failed_at_once(about: &About, problem: &Problem) -> DeliveryFailed {
+pub(super) fn failed_at_once(
+    about: &About,
+    message: Arc<RelayMessage>,
+    problem: &Problem,
+) -> DeliveryFailed {
     DeliveryFailed {
         surfaced: Some(Surfaced::No),
         error: Some(Box::new(problem.clone())),
-        ..about.failed(problem.code.to_string(), false)
+        ..about.failed(message, problem.code.to_string(), false)
     }
 }

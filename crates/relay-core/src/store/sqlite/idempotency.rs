@@ -1,4 +1,4 @@
-//! Keys that make a repeated send harmless: the first result is given again.
+//! Keys that make a repeated request harmless: the first result is given again.
 
 use std::sync::{Arc, OnceLock};
 
@@ -39,13 +39,8 @@ pub(super) struct Key<'a> {
 }
 
 impl Tx<'_> {
-    /// Keeps a key with the message that its request was about, and with its answer.
-    pub(super) fn keep_key(
-        &mut self,
-        key: &Key<'_>,
-        message: Position,
-        answer: &str,
-    ) -> Result<()> {
+    /// Keeps a key with the place of the message or call that its request made, and with its answer.
+    pub(super) fn keep_key(&mut self, key: &Key<'_>, made: Position, answer: &str) -> Result<()> {
         self.execute(
             "INSERT OR REPLACE INTO idempotency
                  (workspace, principal, route, key, request, at, message, answer)
@@ -57,14 +52,14 @@ impl Tx<'_> {
                 key.key,
                 key.request,
                 key.at.as_millis(),
-                message.key(),
+                made.key(),
                 answer
             ],
         )?;
         Ok(())
     }
 
-    /// Message and answer of the first request with this key, if it was used.
+    /// What the first request with this key made, and its answer, if the key was used.
     pub(super) fn used_key(&self, key: &Key<'_>) -> Result<Option<(Position, String)>> {
         let used = self
             .query(

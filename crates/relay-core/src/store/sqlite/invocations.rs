@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::codes::Code;
 use super::directory::{from_json, to_json};
+use super::idempotency::Key;
 use super::writer::Tx;
 use super::{actions, messages, workspaces};
 use crate::error::{Error, Result, StorageError};
@@ -117,9 +118,28 @@ pub(super) fn open(
     Ok(found)
 }
 
+/// The idempotency key of a call, if it came with one.
+fn key_of(new: &NewInvocation) -> Option<Key<'_>> {
+    let (key, request) = new.idempotency.as_ref()?;
+    Some(Key {
+        workspace_no: new.viewer.workspace_no,
+        principal: new.viewer.agent,
+        route: "invoke",
+        key,
+        request,
+        at: new.at,
+    })
+}
+
 /// Writes a call down: it is refused, or it waits for a handler.
 pub(super) fn invoke(tx: &mut Tx<'_>, new: &NewInvocation) -> Result<Invoked> {
     let workspace = tx.workspace(new.viewer.workspace_no)?;
+    let key = key_of(new);
+    if let Some(key) = &key
+        && let Some((_, answer)) = tx.used_key(key)?
+    {
+        return Ok(Invoked::Repeated(from_json(&answer)?));
+    }
     let action = actions::find(tx.connection, workspace.no, &new.action.body.name)?;
     if (action.no, action.version) != (new.action.no, new.action.version) {
         return Ok(Invoked::Changed);
@@ -162,6 +182,10 @@ pub(super) fn invoke(tx: &mut Tx<'_>, new: &NewInvocation) -> Result<Invoked> {
     tx.log(&workspace, new.at, event(&row, new.at))?;
     let row = Arc::new(row);
     if !has_ended {
+        // A refused call is not kept under its key.
+        if let Some(key) = &key {
+            tx.keep_key(key, row.position, &to_json(&row.id())?)?;
+        }
         tx.tell(News::Invoked(row.clone()));
     }
     Ok(Invoked::Stored(row))

@@ -60,7 +60,7 @@ impl Lab {
 
     fn call(&self, who: &str, input: InvokeAction) -> Result<InvocationId> {
         let caller = self.who(who);
-        let called = self.drive(self.engine().invoke(&caller, "classify", input));
+        let called = self.drive(self.engine().invoke(&caller, "classify", input, None));
         called.map(|answer| answer.invocation_id)
     }
 
@@ -227,7 +227,7 @@ fn names_belong_to_who_registered_them() {
     let gone = problem(lab.call("alice", text("x")));
     assert_eq!(gone.code, ErrorCode::UnknownAction);
     lab.offer("alice", json!({})).unwrap();
-    let near = lab.drive(engine.invoke(&lab.who("bob"), "clasify", text("x")));
+    let near = lab.drive(engine.invoke(&lab.who("bob"), "clasify", text("x"), None));
     let near = problem(near);
     assert_eq!(near.suggestions, Some(vec!["classify".to_owned()]));
 }

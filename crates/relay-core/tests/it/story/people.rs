@@ -260,7 +260,7 @@ impl Tale {
             (failed.reason.as_str(), failed.terminal),
             ("agent_released", Some(true))
         );
-        assert_eq!(failed.message.as_ref(), Some(&waiting.message));
+        assert_eq!(failed.message, waiting.message);
         assert_eq!(json!(events[2])["reason"], "done");
         let stored = self
             .engine

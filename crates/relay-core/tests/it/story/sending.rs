@@ -222,7 +222,7 @@ impl Tale {
             panic!("{events:?}")
         };
         assert_eq!(failed.delivery_id, sent.deliveries[0].delivery_id);
-        assert_eq!(failed.message.as_ref(), Some(&sent.message));
+        assert_eq!(failed.message, sent.message);
         assert_eq!(
             (failed.reason.as_str(), failed.terminal),
             ("queue_full", Some(true))

@@ -8,7 +8,7 @@ use super::{Example, has_literals, shows_every_tag};
 const ERROR: &str = r#"{"type":"urn:relay:problem:capability_not_supported","title":"t","status":409,
     "detail":"d","code":"capability_not_supported","retryable":false,"path":"p","expected":"e","found":"f",
     "suggestions":["s"],"capability":"delivery.modes","requested":"on-idle","supported":["immediate"],
-    "operation":"o","why":"w","retryAfterMs":5,"outcome":{"decision":"denied","at":"%T"}}"#;
+    "operation":"o","why":"w","retryAfterMs":5,"next":"attach","outcome":{"decision":"denied","at":"%T"}}"#;
 
 pub(super) const RECEIPTS: &[&str] = &[
     r#"{"status":"accepted","deliveryId":"%4"}"#,

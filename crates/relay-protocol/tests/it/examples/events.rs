@@ -25,8 +25,8 @@ const SPEC: &[&str] = &[
     r#"{"type":"delivery.delivered","deliveryId":"%4","agent":%A}"#,
     r#"{"type":"delivery.deferred","deliveryId":"%4","agent":%A,"availableAt":"%T"}"#,
     r#"{"type":"delivery.deferred","deliveryId":"%4","agent":%A,"availableAt":"%T","reason":"busy"}"#,
-    r#"{"type":"delivery.failed","deliveryId":"%4","agent":%A,"reason":"closed"}"#,
-    r#"{"type":"delivery.failed","deliveryId":"%4","agent":%A,"reason":"closed","retryable":true}"#,
+    r#"{"type":"delivery.failed","deliveryId":"%4","message":%M,"agent":%A,"reason":"closed"}"#,
+    r#"{"type":"delivery.failed","deliveryId":"%4","message":%M,"agent":%A,"reason":"closed","retryable":true}"#,
     r#"{"type":"tool.called","agentId":"%2","event":{"type":"tool.called","tool":"bash"}}"#,
 ];
 
@@ -240,4 +240,18 @@ fn an_erased_event_carries_nothing_else() {
     );
     let error = decode_value::<LoggedEvent>(with_text).unwrap_err();
     assert_eq!(error.path, "event");
+}
+
+/// The message was optional, although the spec's listener reads it.
+#[test]
+fn a_failed_delivery_always_carries_its_message() {
+    for value in values("RelayEvent") {
+        if value["type"] != "delivery.failed" {
+            continue;
+        }
+        let mut without = value.clone();
+        without.as_object_mut().unwrap().remove("message");
+        let error = relay_protocol::wire::decode_value::<RelayEvent>(without).unwrap_err();
+        assert!(error.message.contains("message"), "{error}");
+    }
 }

@@ -103,7 +103,14 @@ async fn a_refusal_and_a_lost_connection_reach_whoever_asked() {
     let asking = ask(&alice, &session, "pause", json!({}));
     socket.next("control").await;
     drop(socket);
-    assert_eq!(asking.await.unwrap().refused(503), "session_unreachable");
+    let refused = asking.await.unwrap();
+    assert_eq!(refused.refused(503), "session_unreachable");
+    // Asking again is of no use before the session has attached.
+    let refused = refused.json();
+    assert_eq!(
+        (&refused["retryable"], &refused["next"]),
+        (&json!(false), &json!("attach"))
+    );
 }
 
 #[tokio::test]
@@ -151,4 +158,49 @@ async fn a_delivery_is_called_back_from_the_session_that_has_it() {
     assert_eq!(control["sessionId"], session);
     socket.done(done(&control)).await;
     assert_eq!(cancelling.await.unwrap().expect(200)["state"], "cancelled");
+}
+
+/// A problem without `type`, `title`, `status` or `retryable` was no answer, and whoever asked waited until the session had
+/// been silent for too long.
+#[tokio::test]
+async fn a_control_refusal_needs_no_more_than_a_word() {
+    let world = World::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let mut socket = bob.socket().await;
+    let session = socket.attach("bob").await;
+    let send = json!({ "to": "@bob", "text": "oops" });
+    alice.post("/v1/messages", send).await.expect(201);
+    let id = socket.next("deliver").await["context"]["id"].clone();
+    let accepted = json!({ "status": "accepted", "deliveryId": id });
+    socket
+        .done(json!({ "type": "receipt", "deliveryId": id, "receipt": accepted }))
+        .await;
+    for (problem, why) in [
+        (json!({ "code": "busy" }), "busy"),
+        (json!({ "title": "Not now" }), "Not now"),
+        (json!({}), "the session did not say why"),
+    ] {
+        let path = format!("/v1/deliveries/{}/cancel", id.as_str().unwrap());
+        let asking = alice.clone();
+        let asking = tokio::spawn(async move { asking.post(&path, json!({})).await });
+        let control = socket.next("control").await;
+        let refusal = json!({
+            "type": "controlResult", "controlId": control["controlId"], "ok": false, "problem": problem,
+        });
+        socket.done(refusal).await;
+        let refused = asking.await.unwrap();
+        assert_eq!(refused.refused(501), "unsupported_operation");
+        assert_eq!(refused.json()["why"], why);
+    }
+    let asking = ask(&bob, &session, "pause", json!({}));
+    let control = socket.next("control").await;
+    let refusal = json!({
+        "type": "controlResult", "controlId": control["controlId"], "ok": false,
+        "problem": { "code": "overloaded", "detail": "in the middle of a tool call" },
+    });
+    socket.done(refusal).await;
+    let refused = asking.await.unwrap();
+    assert_eq!(refused.refused(503), "overloaded");
+    assert_eq!(refused.json()["detail"], "in the middle of a tool call");
+    assert_eq!(refused.json()["retryable"], true);
 }

@@ -1,12 +1,14 @@
 //! Saying hello, sending, and what is answered to what is wrong.
 
-use futures_util::SinkExt as _;
+use futures_util::{SinkExt as _, StreamExt as _};
 use relay_server::Config;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::support::{Ended, Socket, World};
+use crate::support::{Ended, Socket, World, soon};
 
 #[tokio::test]
 async fn the_first_frame_says_what_the_server_accepts() {
@@ -238,4 +240,48 @@ async fn a_socket_ends_when_its_token_does() {
         socket.end().await,
         Ended::Closed(4003, "unauthorized".to_owned())
     );
+}
+
+/// The answer to a close frame was never written, so every client saw 1006.
+#[tokio::test]
+async fn a_close_of_the_client_is_answered_with_its_code() {
+    let world = World::start().await;
+    let mut socket = world.key.socket().await;
+    let bye = CloseFrame {
+        code: CloseCode::Normal,
+        reason: "bye".into(),
+    };
+    socket.stream.close(Some(bye)).await.unwrap();
+    assert_eq!(socket.end().await, Ended::Closed(1000, "bye".to_owned()));
+    let rest = soon("the end", socket.stream.next()).await;
+    assert!(rest.is_none(), "{rest:?}");
+
+    // Also before anybody has said who it is.
+    let request = Socket::request(&world.nobody());
+    let mut socket = Socket::connect(request).await.unwrap();
+    socket.stream.close(None).await.unwrap();
+    let answered = soon("the answer", socket.stream.next()).await;
+    assert!(
+        matches!(answered, Some(Ok(Message::Close(None)))),
+        "{answered:?}"
+    );
+    let rest = soon("the end", socket.stream.next()).await;
+    assert!(rest.is_none(), "{rest:?}");
+}
+
+/// The connection was dropped together with the close frame, which a client then could miss.
+#[tokio::test]
+async fn a_close_of_the_server_waits_for_the_answer_of_the_client() {
+    let mut world = World::start().await;
+    let mut socket = world.key.socket().await;
+    let stopped = world.stop();
+    let gone = Ended::Closed(1001, "going_away".to_owned());
+    assert_eq!(socket.end().await, gone);
+    // To ask for more writes the answer; then both sides are done.
+    let rest = soon("the end", socket.stream.next()).await;
+    assert!(rest.is_none(), "{rest:?}");
+    soon("the end of the server", stopped)
+        .await
+        .unwrap()
+        .unwrap();
 }

@@ -44,6 +44,10 @@ async fn an_action_is_listed_called_and_shown() {
     assert_eq!(called["output"], json!({ "label": "spam" }));
     let id = called["invocationId"].as_str().unwrap();
     assert_eq!(desk.ok(&["action", "show", id]).await, expected);
+    let keyed = [&call[..], &["--key", "k"]].concat();
+    let (first, again) = (desk.json(&keyed).await, desk.json(&keyed).await);
+    assert_eq!(first["invocationId"], again["invocationId"]);
+    assert_ne!(first["invocationId"], called["invocationId"]);
     let fed = desk
         .fed(
             r#"{"text": "y"}"#,
