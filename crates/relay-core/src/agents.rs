@@ -60,8 +60,6 @@ impl Engine {
                 token: stored,
             })
             .await?;
-        // An adopted agent's old token ends soon.
-        self.callers.forget();
         Ok(AgentRegistered {
             agent: agent.identity(),
             token,
@@ -82,7 +80,6 @@ impl Engine {
                 grace_until,
             })
             .await?;
-        self.callers.forget();
         Ok(TokenRotated { token, grace_until })
     }
 
@@ -126,9 +123,7 @@ impl Engine {
             offered,
         };
         let (tell, told) = tokio::sync::oneshot::channel();
-        let callers = self.callers.clone();
         self.store.release_agent(release).then(move |result| {
-            callers.forget();
             drop(hold);
             let _ = tell.send(result);
         });

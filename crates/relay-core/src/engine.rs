@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::actions::Validators;
 use crate::caller::{Caller, hash_token};
-use crate::callers::Callers;
+use crate::callers::{Callers, CredentialWatch, Validity};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::ingest::Waiting;
@@ -52,9 +52,14 @@ impl Engine {
     /// An engine over a store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, environment: Environment) -> Self {
+        let callers = Arc::<Callers>::default();
         Self {
-            runner: Arc::new(Runner::new(store.clone(), environment.clone())),
-            callers: Arc::default(),
+            runner: Arc::new(Runner::new(
+                store.clone(),
+                environment.clone(),
+                callers.clone(),
+            )),
+            callers,
             validators: Validators::default(),
             files: Arc::new(NoFiles),
             permissions_expire_ms: PERMISSION_EXPIRES_MS,
@@ -124,9 +129,59 @@ impl Engine {
     /// Whom a credential stands for, by the SHA-256 of its token: for those who ask again later, and have
     /// not kept the token meanwhile.
     pub async fn authenticate_hash(&self, hash: Hash) -> Result<Caller> {
+        let (caller, _) = self.look_up(hash).await?;
+        Ok(caller)
+    }
+
+    /// Watches a credential from now on, by the SHA-256 of its token.
+    #[must_use]
+    pub fn watch_credential(&self, hash: Hash) -> CredentialWatch {
+        self.callers.watch(hash)
+    }
+
+    /// Waits until a credential has ended: until it is revoked, or the time is over for which a replaced one goes on. `sleep`
+    /// waits for as long as it is told.
+    pub async fn credential_ended<S: Future<Output = ()>>(
+        &self,
+        watch: &CredentialWatch,
+        sleep: impl Fn(Duration) -> S,
+    ) {
+        // What changed before the watch began is in the store. One that can't be read cuts nobody off.
+        match self.look_up(watch.hash()).await {
+            Ok((_, Some(until))) => watch.limit(until),
+            Err(Error::Unauthorized) => return,
+            Ok((_, None)) | Err(_) => {}
+        }
+        let mut changes = watch.changes();
+        loop {
+            let validity = *changes.borrow_and_update();
+            let left = match validity {
+                Validity::Open => None,
+                Validity::Until(until) => {
+                    let left = until.as_millis() - self.now().as_millis();
+                    match u64::try_from(left) {
+                        Ok(left @ 1..) => Some(Duration::from_millis(left)),
+                        _ => return,
+                    }
+                }
+                Validity::Over => return,
+            };
+            let changed = pin!(async {
+                // The watch keeps what sends the changes.
+                let _ = changes.changed().await;
+            });
+            match left {
+                None => changed.await,
+                Some(left) => either(changed, pin!(sleep(left))).await,
+            }
+        }
+    }
+
+    /// Whom a credential stands for, and until when.
+    async fn look_up(&self, hash: Hash) -> Result<(Caller, Option<Timestamp>)> {
         let mono = self.environment.clock.monotonic();
         let since = match self.callers.find(&hash, self.now(), mono) {
-            Ok(caller) => return Ok(caller),
+            Ok(found) => return Ok(found),
             Err(since) => since,
         };
         let credential = self.store.credential(hash).await?;
@@ -134,7 +189,7 @@ impl Engine {
         let valid_until = credential.valid_until;
         let caller = Caller::from_credential(credential, self.now())?;
         self.callers.note(since, hash, &caller, valid_until, mono);
-        Ok(caller)
+        Ok((caller, valid_until))
     }
 
     /// The time.

@@ -33,6 +33,7 @@ mod workspaces;
 pub use attachments::Upload;
 pub use audit::KeepSince;
 pub use caller::Caller;
+pub use callers::CredentialWatch;
 pub use deliveries::ReceiptStored;
 pub use engine::{Engine, PageQuery};
 pub use error::{Error, Result};

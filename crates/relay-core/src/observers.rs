@@ -64,9 +64,7 @@ impl Engine {
                 token,
                 at: self.now(),
             })
-            .await?;
-        self.callers.forget();
-        Ok(())
+            .await
     }
 }
 

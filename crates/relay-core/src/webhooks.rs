@@ -265,9 +265,7 @@ impl Engine {
         let workspace_no = caller.require_workspace_key()?.no;
         self.store
             .delete_inbound(workspace_no, id, self.now())
-            .await?;
-        self.callers.forget();
-        Ok(())
+            .await
     }
 
     fn webhooks_changed(&self) {

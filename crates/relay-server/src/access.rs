@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use futures_util::future::BoxFuture;
 use relay_core::environment::Environment;
 use relay_core::{Caller, Engine, Error};
 use relay_protocol::event::TokenKind;
@@ -249,6 +250,22 @@ impl<K> Access<K> {
     /// The sessions that ask for their deliveries.
     pub(crate) fn polls(&self) -> &Polls {
         &self.admitted.app.0.polls
+    }
+
+    /// Waits until the credential has ended. It is watched from the moment of the call, also while nobody polls.
+    pub(crate) fn ended(&self) -> BoxFuture<'static, ()> {
+        let engine = self.engine().clone();
+        let watch = engine.watch_credential(self.admitted.token);
+        Box::pin(async move { engine.credential_ended(&watch, tokio::time::sleep).await })
+    }
+
+    /// Waits for something that may take long; refused when the credential ends first.
+    pub(crate) async fn while_valid<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+        tokio::select! {
+            biased;
+            () = self.ended() => Err(Error::Unauthorized.into()),
+            done = work => Ok(done),
+        }
     }
 
     /// Whether the credential still is what it was. In doubt it is: a store that can't be read at the

@@ -365,7 +365,7 @@ async fn visit(
     };
     let response = place.service.answer(call).await;
     Ok(match by {
-        Some(by) => response.map(|body| Body::new(Guarded::new(by, body))),
+        Some(by) => response.map(|body| Body::new(Guarded::new(&by, body))),
         None => response,
     })
 }

@@ -38,8 +38,6 @@ pub struct Config {
     pub silence: Duration,
     /// How long a socket without a credential in its header may take to say `hello`. Default: 10 s.
     pub hello_timeout: Duration,
-    /// How often the credential of an open socket or stream is looked at again. Default: 30 s.
-    pub recheck_every: Duration,
     /// How often unused uploads, old idempotency keys and dead tokens are removed. Default: 1 h.
     pub collect_garbage_every: Duration,
     /// How the server calls others, such as sessions with webhooks. Default: the internet alone.
@@ -71,7 +69,6 @@ impl Default for Config {
             ping_every: Duration::from_secs(10),
             silence: Duration::from_millis(SILENCE_MS),
             hello_timeout: Duration::from_millis(HELLO_TIMEOUT_MS),
-            recheck_every: Duration::from_secs(30),
             collect_garbage_every: Duration::from_secs(3_600),
             outbound: Outbound::default(),
             mcp: Mcp::default(),

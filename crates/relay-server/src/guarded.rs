@@ -22,20 +22,11 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    pub(crate) fn new<K: Send + Sync + 'static>(by: Access<K>, body: Body) -> Self {
+    pub(crate) fn new<K>(by: &Access<K>, body: Body) -> Self {
         let (task, open) = (by.app().tasks().token(), by.app().metrics().stream());
-        let ended = async move {
-            let every = by.app().config().recheck_every;
-            loop {
-                tokio::time::sleep(every).await;
-                if !by.is_still_valid().await {
-                    return;
-                }
-            }
-        };
         Self {
             body,
-            ended: Box::pin(ended),
+            ended: by.ended(),
             _task: task,
             _open: open,
         }
@@ -50,11 +41,10 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_pending() && self.ended.as_mut().poll(context).is_ready() {
+        if self.ended.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
-        frame
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

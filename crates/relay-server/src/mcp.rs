@@ -151,5 +151,5 @@ async fn visit(app: &App, request: Request<Body>) -> Result<Response<Body>, Refu
         request: Request::from_parts(parts, body),
     };
     let response = service.answer(visit).await?;
-    Ok(response.map(|body| Body::new(Guarded::new(by, body))))
+    Ok(response.map(|body| Body::new(Guarded::new(&by, body))))
 }

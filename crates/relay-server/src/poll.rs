@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use relay_core::Reach;
 use relay_core::environment::Random;
 use relay_core::link::{CloseReason, Deliver, LinkClosed, LinkId, Parcel, SessionLink};
+use relay_core::{Error, Reach};
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::{BOUNDARY_BYTES, BOUNDARY_DELIVERIES, UNREAD_PARCELS};
 use relay_protocol::link::LinkKind;
@@ -189,6 +189,7 @@ pub(crate) async fn ask(
     let question = Question::new(&link);
     let stopping = by.app().stopping();
     let until = Instant::now() + wait;
+    let mut ended = by.ended();
     loop {
         let stirred = link.stirred.notified();
         if let Some(polled) = question.take(limit as usize, &*by.app().environment().random) {
@@ -198,6 +199,8 @@ pub(crate) async fn ask(
             return Err(closed(reason));
         }
         let over = tokio::select! {
+            biased;
+            () = &mut ended => return Err(Error::Unauthorized.into()),
             () = stirred => false,
             () = tokio::time::sleep_until(until) => true,
             () = stopping.cancelled() => true,

@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, HeaderValue};
 use axum::http::{Response, StatusCode};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::unfold;
 use relay_core::{Followed, Subscription};
 use relay_protocol::selector::Selector;
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::access::{Access, Reader};
@@ -31,7 +32,7 @@ pub(crate) async fn follow(
 ) -> Result<EventStream, Refusal> {
     let subscription = by.engine().subscribe(by.caller(), selector, after).await?;
     Ok(EventStream {
-        recheck_at: Instant::now() + by.app().config().recheck_every,
+        ended: by.ended(),
         _task: by.app().tasks().token(),
         _open: by.app().metrics().stream(),
         begun: false,
@@ -45,7 +46,8 @@ pub(crate) struct EventStream {
     by: Access<Reader>,
     subscription: Subscription,
     begun: bool,
-    recheck_at: Instant,
+    /// Ready once the credential has ended.
+    ended: BoxFuture<'static, ()>,
     /// Keeps the server from ending before the stream has.
     _task: TaskTrackerToken,
     _open: Open,
@@ -59,14 +61,10 @@ impl EventStream {
             return Some(Bytes::from_static(HEARTBEAT.as_bytes()));
         }
         let app = self.by.app().clone();
-        if self.recheck_at <= Instant::now() {
-            if !self.by.is_still_valid().await {
-                return None;
-            }
-            self.recheck_at = Instant::now() + app.config().recheck_every;
-        }
         let next = timeout(app.config().heartbeat, self.subscription.next());
         let followed = tokio::select! {
+            biased;
+            () = &mut self.ended => return None,
             () = app.stopping().cancelled() => return None,
             next = next => next,
         };

@@ -41,6 +41,7 @@ use self::permissions::Decisions;
 use self::state::{Advancing, Command, HandOver, Input, Offered, State, Stepped, Times};
 pub use self::switchboard::HandlerId;
 pub(crate) use self::waiter::Heard;
+use crate::callers::Callers;
 use crate::delivery::apply::Step;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -68,6 +69,8 @@ struct Inbox {
     news: Notify,
     /// Those who wait for decisions; they are told before anybody looks at the memory.
     decisions: Decisions,
+    /// Those who were let in by a credential; they learn of its end before whoever ended it has an answer.
+    callers: Arc<Callers>,
 }
 
 impl Inbox {
@@ -89,8 +92,10 @@ impl Inbox {
 impl Observer for Inbox {
     fn learn(&self, news: Vec<News>) {
         for news in &news {
-            if let News::PermissionEnded(id) = news {
-                self.decisions.decided(*id);
+            match news {
+                News::PermissionEnded(id) => self.decisions.decided(*id),
+                News::Credential(end) => self.callers.ends(*end),
+                _ => {}
             }
         }
         self.inputs().extend(news.into_iter().map(Input::News));
@@ -104,8 +109,15 @@ fn is_stored<T>(result: &Result<T>) -> bool {
 }
 
 impl Runner {
-    pub(crate) fn new(store: Arc<dyn Store>, environment: Environment) -> Self {
-        let inbox = Arc::new(Inbox::default());
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        callers: Arc<Callers>,
+    ) -> Self {
+        let inbox = Arc::new(Inbox {
+            callers,
+            ..Inbox::default()
+        });
         store.live().observe(inbox.clone());
         Self {
             store,

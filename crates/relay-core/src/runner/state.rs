@@ -251,7 +251,7 @@ impl State {
             Input::News(News::Session(row)) => self.session_changed(row, times),
             Input::News(News::Edited(message)) => self.edited(message),
             Input::News(News::Workspace(row)) => self.workspace_changed(row),
-            Input::News(News::AgentReleased(_) | News::Action(_)) => {}
+            Input::News(News::AgentReleased(_) | News::Action(_) | News::Credential(_)) => {}
             Input::News(News::ActionRemoved(action)) => self.switchboard.action_removed(action),
             Input::News(News::Invoked(row)) => self.switchboard.opened(&row),
             Input::News(News::InvocationEnded(call)) => self.switchboard.ended(call),

@@ -48,7 +48,7 @@ pub use self::delivery_requests::{
     WaitingPage, WaitingQuery,
 };
 use self::live::{Hub, StoredEvent};
-pub use self::news::{DeliveryMoved, News, Observer};
+pub use self::news::{CredentialEnd, DeliveryMoved, News, Observer};
 pub use self::permission_requests::{
     EndingCause, ExecutionMove, ExecutionStep, GrantList, GrantNo, GrantQuery, GrantRow, InForce,
     Layer, NewPermission, NewRun, PermissionBody, PermissionEnding, PermissionList, PermissionNo,

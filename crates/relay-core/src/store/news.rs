@@ -10,6 +10,7 @@ use relay_protocol::ids::PermissionId;
 use relay_protocol::time::Timestamp;
 
 use super::action_requests::{ActionNo, ActionRow, InvocationRow};
+use super::chain::Hash;
 use super::position::Position;
 use super::records::{AgentNo, DeliveryRow, SessionRow, WorkspaceRow};
 use super::sent::SendRecord;
@@ -34,6 +35,8 @@ pub enum News {
     Workspace(Arc<WorkspaceRow>),
     /// An agent is gone.
     AgentReleased(AgentNo),
+    /// A credential ends: at once, or at a time.
+    Credential(CredentialEnd),
     /// An action was registered, again perhaps.
     Action(Arc<ActionRow>),
     /// An action is gone, and all of its calls have ended.
@@ -48,6 +51,15 @@ pub enum News {
     PermissionEnded(PermissionId),
     /// Deliveries that nobody needs any more.
     NoticesOver(Vec<DeliveryRow>),
+}
+
+/// How long a credential is valid from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CredentialEnd {
+    /// The SHA-256 of its token.
+    pub hash: Hash,
+    /// When it ends; none: it has ended.
+    pub valid_until: Option<Timestamp>,
 }
 
 /// A delivery that was made or changed.

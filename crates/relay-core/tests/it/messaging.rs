@@ -3,6 +3,7 @@
 use relay_core::environment::Clock as _;
 use relay_core::{Caller, Error};
 use relay_protocol::api::messages::{NoticeCode, ReplyMessage, SendMessage};
+use relay_protocol::api::workspace::RegisterAgent;
 use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::event::RelayEvent;
 use relay_protocol::ids::MessageId;
@@ -10,6 +11,7 @@ use relay_protocol::limits::UNREAD_COUNTED;
 use relay_protocol::message::RelayMessageTarget;
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{
     SqliteWorld, all, group, inline_text, page, poll, recipients, target, texts, together,
@@ -604,4 +606,54 @@ async fn every_conversation_of_the_list_can_be_read() {
     assert_eq!(texts(&read), ["a notice"]);
     let foreign = world.engine.conversation_messages(&alice, id, all()).await;
     assert_eq!(foreign.unwrap_err(), Error::UnknownConversation(id));
+}
+
+/// Whoever was let in by a token learned of its end at the next look only.
+#[tokio::test]
+async fn the_end_of_a_credential_is_learned_from_its_commit() {
+    let world = SqliteWorld::new().await;
+    let engine = &world.engine;
+    let watched = async |token: &str| {
+        let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        engine.authenticate_hash(hash).await.unwrap();
+        engine.watch_credential(hash)
+    };
+    let never = |_| std::future::pending::<()>();
+    let register = |name: &str| RegisterAgent {
+        name: name.to_owned(),
+        agent_type: None,
+        metadata: None,
+        adopt: None,
+    };
+    let bob = engine
+        .register_agent(&world.key, register("bob"))
+        .await
+        .unwrap();
+    let first = watched(&bob.token).await;
+    let mut ended = Box::pin(engine.credential_ended(&first, never));
+    assert!(poll(ended.as_mut()).is_pending());
+
+    // Replaced: it goes on for the time of grace, and ends with it, without a look in between.
+    let rotated = engine.rotate_token(&world.key, "bob").await.unwrap();
+    let waited = std::cell::Cell::new(0);
+    let sleep = |time: std::time::Duration| {
+        waited.set(waited.get() + time.as_millis());
+        world
+            .clock
+            .advance(i64::try_from(time.as_millis()).unwrap());
+        std::future::ready(())
+    };
+    engine.credential_ended(&first, sleep).await;
+    assert_eq!(waited.get(), 60_000);
+    // So does one whose end was known before anybody watched.
+    engine.credential_ended(&first, never).await;
+
+    // Revoked: at once, also for those who waited already.
+    let second = watched(&rotated.token).await;
+    let mut ended = Box::pin(engine.credential_ended(&second, never));
+    assert!(poll(ended.as_mut()).is_pending());
+    engine.release_agent(&world.key, "bob", None).await.unwrap();
+    assert!(poll(ended.as_mut()).is_ready());
+    let mut again = Box::pin(engine.credential_ended(&second, never));
+    assert!(poll(again.as_mut()).is_ready());
 }

@@ -63,6 +63,10 @@ fn line(news: &News) -> String {
         News::Edited(_) => "edited".to_owned(),
         News::Workspace(row) => format!("workspace {:?}", row.name),
         News::AgentReleased(_) => "agent released".to_owned(),
+        News::Credential(end) => match end.valid_until {
+            Some(_) => "credential ends later".to_owned(),
+            None => "credential ended".to_owned(),
+        },
         News::Action(row) => format!("action {}", row.body.name),
         News::ActionRemoved(_) => "action removed".to_owned(),
         News::Invoked(row) => format!("{} invoked", row.name),
@@ -110,6 +114,7 @@ async fn every_change_is_told_in_order() {
         "edited",
         "moved to delivered",
         "workspace \"other\"",
+        "credential ended",
         "agent released",
     ];
     assert_eq!(notebook.lines(), expected);

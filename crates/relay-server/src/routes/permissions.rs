@@ -174,10 +174,15 @@ async fn show(
         return Err(Refusal::invalid("wait", expected, &wait.to_string()));
     }
     if wait > 0 {
-        tokio::select! {
-            decided = by.engine().permission_decided(by.caller(), id) => return Ok(Done(decided?)),
-            () = tokio::time::sleep(Duration::from_secs(wait.into())) => {}
-            () = by.app().stopping().cancelled() => {}
+        let decided = async {
+            tokio::select! {
+                decided = by.engine().permission_decided(by.caller(), id) => Some(decided),
+                () = tokio::time::sleep(Duration::from_secs(wait.into())) => None,
+                () = by.app().stopping().cancelled() => None,
+            }
+        };
+        if let Some(decided) = by.while_valid(decided).await? {
+            return Ok(Done(decided?));
         }
     }
     Ok(Done(by.engine().permission(by.caller(), id).await?))

@@ -28,7 +28,7 @@ use tokio_tungstenite::tungstenite;
 
 use super::link::{LinkClosing, Offers, SocketLink};
 use super::outbox::{Attention, Outbox};
-use super::watch::{Seen, Watch};
+use super::watch::Watch;
 use super::{CLOSE_SILENT, CLOSE_SLOW};
 use crate::access::{Access, Reader as MayRead};
 use crate::refusal::Refusal;
@@ -139,6 +139,7 @@ impl Reader {
         // These two are shared by all connections; to wait for them anew with each frame would cost more
         // than the frame.
         let mut stopping = pin!(app.stopping().cancelled());
+        let mut ended = self.access.ended();
         let mut watch = Watch::new(app.config());
         let mut look = pin!(sleep_until(watch.next()));
         loop {
@@ -146,6 +147,7 @@ impl Reader {
             let is_answering = !self.answers.is_empty();
             tokio::select! {
                 biased;
+                () = &mut ended => return End::Close(&CLOSE_UNAUTHORIZED),
                 attention = outbox.attention() => {
                     let Attention::LinkClosing(closing) = attention else {
                         return End::Gone;
@@ -171,14 +173,8 @@ impl Reader {
                         // It may well speak; it is not listened to.
                         watch.heard(now);
                     }
-                    match watch.look(now) {
-                        Seen::Silent => return End::Close(&CLOSE_SILENT),
-                        Seen::Recheck => {
-                            if !Box::pin(self.access.is_still_valid()).await {
-                                return End::Close(&CLOSE_UNAUTHORIZED);
-                            }
-                        }
-                        Seen::Nothing => {}
+                    if watch.is_silent(now) {
+                        return End::Close(&CLOSE_SILENT);
                     }
                     look.as_mut().reset(watch.next());
                 }

@@ -1,4 +1,4 @@
-//! When a connection is to be looked at: whether its client is still there, and still welcome.
+//! When a connection is to be looked at: whether its client is still there.
 
 use std::time::Duration;
 
@@ -6,33 +6,17 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-/// The times of one connection. One timer serves for all of them, and a frame that comes does not move it.
+/// The time of one connection. A frame that comes does not move its timer.
 pub(super) struct Watch {
     silence: Duration,
-    recheck_every: Duration,
     heard: Instant,
-    recheck_at: Instant,
-}
-
-/// What a look has shown.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// The client has said nothing for too long.
-    Silent,
-    /// Its credential is to be checked again.
-    Recheck,
-    /// All is well.
-    Nothing,
 }
 
 impl Watch {
     pub(super) fn new(config: &Config) -> Self {
-        let now = Instant::now();
         Self {
             silence: config.silence,
-            recheck_every: config.recheck_every,
-            heard: now,
-            recheck_at: now + config.recheck_every,
+            heard: Instant::now(),
         }
     }
 
@@ -43,18 +27,12 @@ impl Watch {
 
     /// When to look next.
     pub(super) fn next(&self) -> Instant {
-        self.recheck_at.min(self.heard + self.silence)
+        self.heard + self.silence
     }
 
-    pub(super) fn look(&mut self, now: Instant) -> Seen {
-        if now >= self.heard + self.silence {
-            Seen::Silent
-        } else if now >= self.recheck_at {
-            self.recheck_at = now + self.recheck_every;
-            Seen::Recheck
-        } else {
-            Seen::Nothing
-        }
+    /// Whether the client has said nothing for too long.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        now >= self.next()
     }
 }
 
@@ -66,7 +44,6 @@ mod tests {
     fn a_client_is_silent_only_when_nothing_came_for_all_that_time() {
         let config = Config {
             silence: Duration::from_secs(40),
-            recheck_every: Duration::from_secs(60),
             ..Config::default()
         };
         let mut watch = Watch::new(&config);
@@ -74,10 +51,8 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         assert_eq!(watch.next(), at(40));
         watch.heard(at(30));
-        assert_eq!(watch.look(at(40)), Seen::Nothing);
-        assert_eq!(watch.next(), at(60));
-        assert_eq!(watch.look(at(60)), Seen::Recheck);
+        assert!(!watch.is_silent(at(40)));
         assert_eq!(watch.next(), at(70));
-        assert_eq!(watch.look(at(70)), Seen::Silent);
+        assert!(watch.is_silent(at(70)));
     }
 }

@@ -11,9 +11,12 @@ use relay_core::Followed;
 use relay_core::link::Deliver;
 use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::SessionId;
+use relay_protocol::limits::SOCKET_CLOSE_MS;
 use relay_protocol::message::RelayMessage;
-use relay_protocol::socket::{Lagged, ServerFrame, ServerMessage};
+use relay_protocol::socket::{CLOSE_UNAUTHORIZED, Lagged, ServerFrame, ServerMessage};
 use serde::Serialize;
+use std::time::Duration;
+
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::follow::Follower;
@@ -61,24 +64,39 @@ impl Writer {
         let every = self.access.app().config().ping_every;
         let mut pings = interval_at(Instant::now() + every, every);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ended = self.access.ended();
         loop {
             let turn = tokio::select! {
                 biased;
+                () = &mut ended => return self.close_unauthorized().await,
                 queued = self.queue.next() => Turn::Queued(queued),
                 followed = self.follower.next() => Turn::Followed(followed),
                 _ = pings.tick() => Turn::Ping,
             };
             let patience = self.access.app().config().silence;
             // On the heap for as long as it takes: it is large, and most connections are silent.
-            match timeout(patience, Box::pin(self.write_share(turn))).await {
-                Ok(Ok(())) => {}
-                Ok(Err(Over)) => return,
-                Err(_) => {
+            let written = tokio::select! {
+                biased;
+                () = &mut ended => None,
+                written = timeout(patience, Box::pin(self.write_share(turn))) => Some(written),
+            };
+            match written {
+                Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(Over))) => return,
+                Some(Err(_)) => {
                     tracing::debug!("a client does not read");
                     return;
                 }
+                None => return self.close_unauthorized().await,
             }
         }
+    }
+
+    /// Ends a connection whose credential has ended; what is queued for it is dropped.
+    async fn close_unauthorized(mut self: Box<Self>) {
+        let patience = Duration::from_millis(SOCKET_CLOSE_MS);
+        let closing = Box::pin(self.close(CLOSE_UNAUTHORIZED));
+        let _ = timeout(patience, closing).await;
     }
 
     /// Writes one thing and what else is there, and flushes.

@@ -37,7 +37,7 @@ impl Stream {
     }
 
     /// The next piece of text up to an empty line; nothing at the end.
-    async fn piece(&mut self) -> Option<String> {
+    pub(crate) async fn piece(&mut self) -> Option<String> {
         loop {
             let content = String::from_utf8(dechunk(&self.bytes)).unwrap();
             if let Some((piece, _)) = content[self.seen..].split_once("\n\n") {
@@ -193,7 +193,6 @@ async fn a_silent_stream_gives_signs_of_life() {
 async fn a_stream_ends_when_its_token_does_and_when_the_server_stops() {
     let config = relay_server::Config {
         heartbeat: std::time::Duration::from_millis(5),
-        recheck_every: std::time::Duration::from_millis(5),
         ..relay_server::Config::default()
     };
     let mut world = World::start_with(config).await;

@@ -23,6 +23,7 @@ mod outbox;
 mod permissions;
 mod polling;
 mod python;
+mod revoking;
 mod sessions;
 mod shutdown;
 mod socket;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
 use relay_protocol::api::Page;
 use relay_protocol::event::{AgentEvent, RelayEvent, TokenEvent, TokenKind};
-use relay_protocol::ids::{AgentId, TokenId};
+use relay_protocol::ids::AgentId;
 use relay_protocol::names::fold;
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::channels::{GENERAL, page_of};
 use super::codes::Code;
-use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
+use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent};
 use super::message_read::name_cursor;
 use super::steps::Taken;
 use super::writer::Tx;
@@ -170,11 +170,7 @@ fn replace_tokens(
     token: NewToken,
     grace_until: Timestamp,
 ) -> Result<()> {
-    tx.execute(
-        "UPDATE tokens SET valid_until = ?2
-         WHERE agent = ?1 AND (valid_until IS NULL OR valid_until > ?2)",
-        params![agent.no.0, grace_until.as_millis()],
-    )?;
+    tx.limit_tokens_of(agent.no, grace_until)?;
     tx.insert_token(TokenKind::Agent, Some(workspace.no), Some(agent.no), token)?;
     let event = TokenEvent {
         token_id: token.id,
@@ -243,14 +239,7 @@ fn revoke_tokens(
     agent: &AgentRow,
     at: Timestamp,
 ) -> Result<()> {
-    let tokens: Vec<TokenId> = tx
-        .query("SELECT id FROM tokens WHERE agent = ?1")?
-        .query_map([agent.no.0], |row| {
-            Ok(TokenId::from_uuid(uuid_of(row.get(0)?)))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    tx.execute("DELETE FROM tokens WHERE agent = ?1", [agent.no.0])?;
-    for token_id in tokens {
+    for token_id in tx.delete_tokens("agent = ?1", [agent.no.0])? {
         let event = TokenEvent {
             token_id,
             kind: TokenKind::Agent,

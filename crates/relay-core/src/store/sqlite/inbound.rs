@@ -104,8 +104,8 @@ pub(super) fn delete(
     if deleted == 0 {
         return Err(Error::UnknownWebhook(id));
     }
-    tx.execute(
-        "DELETE FROM tokens WHERE workspace = ?1 AND id = ?2",
+    tx.delete_tokens(
+        "workspace = ?1 AND id = ?2",
         params![workspace.no, id.uuid().as_bytes()],
     )?;
     let token = TokenId::from_uuid(id.uuid());

@@ -49,6 +49,7 @@ mod session_turns;
 mod sessions;
 mod steps;
 mod targets;
+mod tokens;
 mod waiting;
 mod waiting_check;
 mod waiting_read;

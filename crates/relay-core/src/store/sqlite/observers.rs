@@ -53,16 +53,13 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewObserver) -> Result<ObserverToken
 pub(super) fn revoke(tx: &mut Tx<'_>, revocation: &Revocation) -> Result<()> {
     let workspace = tx.workspace(revocation.workspace_no)?;
     let id = revocation.token;
-    let is_known = tx
-        .query("SELECT 1 FROM tokens WHERE workspace = ?1 AND id = ?2 AND scope IS NOT NULL")?
-        .exists(params![workspace.no, id.uuid().as_bytes()])?;
-    if !is_known {
-        return Err(Error::UnknownToken(id));
-    }
-    tx.execute(
-        "DELETE FROM tokens WHERE workspace = ?1 AND id = ?2 AND scope IS NOT NULL",
+    let deleted = tx.delete_tokens(
+        "workspace = ?1 AND id = ?2 AND scope IS NOT NULL",
         params![workspace.no, id.uuid().as_bytes()],
     )?;
+    if deleted.is_empty() {
+        return Err(Error::UnknownToken(id));
+    }
     let event = token_event(id);
     tx.log(&workspace, revocation.at, RelayEvent::TokenRevoked(event))?;
     Ok(())

@@ -98,10 +98,7 @@ pub(super) fn update(tx: &mut Tx<'_>, change: &WorkspaceChange) -> Result<Arc<Wo
 }
 
 pub(super) fn set_admin_key(tx: &mut Tx<'_>, token: NewToken) -> Result<()> {
-    tx.execute(
-        "DELETE FROM tokens WHERE kind = ?1",
-        [Code(TokenKind::Admin)],
-    )?;
+    tx.delete_tokens("kind = ?1", [Code(TokenKind::Admin)])?;
     tx.insert_token(TokenKind::Admin, None, None, token)
 }
 

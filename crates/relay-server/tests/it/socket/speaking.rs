@@ -226,22 +226,6 @@ async fn an_observer_only_listens() {
         .await;
 }
 
-#[tokio::test]
-async fn a_socket_ends_when_its_token_does() {
-    let config = Config {
-        recheck_every: Duration::from_millis(5),
-        ..Config::default()
-    };
-    let world = World::start_with(config).await;
-    let alice = world.agent("alice").await;
-    let mut socket = alice.socket().await;
-    world.key.delete("/v1/agents/alice").await.expect(204);
-    assert_eq!(
-        socket.end().await,
-        Ended::Closed(4003, "unauthorized".to_owned())
-    );
-}
-
 /// The answer to a close frame was never written, so every client saw 1006.
 #[tokio::test]
 async fn a_close_of_the_client_is_answered_with_its_code() {
