@@ -30,21 +30,26 @@ impl Engine {
         self.store.verify(caller.require_workspace_key()?.no).await
     }
 
-    /// Removes payloads, such as a leaked secret, from the log; says how many. What happened, and that
-    /// it was erased, stays. So many at a time as a page has.
+    /// Removes payloads, such as a leaked secret, from the log, with every record that copies them, and what they have
+    /// left in the files; says how many rows of the log that were. What happened, and that it was erased, stays. So
+    /// many at a time as a page has.
+    ///
+    /// A failure may come after the content was removed from all answers but not from the files. The same call again
+    /// finishes that.
     pub async fn audit_erase(&self, caller: &Caller, seqs: Vec<u64>, reason: &str) -> Result<u64> {
         let workspace_no = caller.require_workspace_key()?.no;
         within("seqs", PAGE_ITEMS, seqs.len())?;
         within("reason", REASON_BYTES, reason.len())?;
         let reason = reason.to_owned();
-        self.store
-            .erase(Erasure {
-                workspace_no,
-                seqs,
-                reason,
-                at: self.now(),
-            })
-            .await
+        let erasure = Erasure {
+            workspace_no,
+            seqs,
+            reason,
+            at: self.now(),
+        };
+        let erased = self.store.erase(erasure).await?;
+        self.store.scrub(workspace_no).await?;
+        Ok(erased)
     }
 
     /// Applies retention; says how many payloads and how many whole entries went.

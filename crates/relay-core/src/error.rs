@@ -255,6 +255,12 @@ pub enum StorageError {
     /// What it holds is damaged.
     #[error("the stored data is damaged ({0}); restore a backup")]
     Corrupt(String),
+    /// What was erased is in no record any more, but may still be in the files.
+    #[error(
+        "what was erased is gone from the log and all answers, but the files may still have it ({0}); erase the same \
+         events again to finish that"
+    )]
+    NotScrubbed(String),
     /// It was closed.
     #[error("the store was closed")]
     Closed,

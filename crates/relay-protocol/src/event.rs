@@ -689,12 +689,25 @@ pub struct WorkspaceUpdated {
 pub struct AuditErased {
     /// How many entries lost their payload.
     pub entries: u64,
-    /// The first of them.
+    /// The first event of them.
     pub from_seq: u64,
-    /// The last of them.
+    /// The last event of them.
     pub to_seq: u64,
+    /// Exactly which events, where there are others between the first and the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<SeqRange>,
     /// Why.
     pub reason: String,
+}
+
+/// Events of a log that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SeqRange {
+    /// The first.
+    pub from_seq: u64,
+    /// The last.
+    pub to_seq: u64,
 }
 
 /// Something in the life of a session.

@@ -38,6 +38,8 @@ pub const IDEMPOTENCY_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
 pub const PAGE_ITEMS: usize = 200;
 /// Items of a page when nothing else is asked for.
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
+/// Most ranges of sequence numbers that one `audit.erased` names; what more was erased is told by further events.
+pub const ERASED_RANGES: usize = 1_000;
 /// Most bytes of a search query.
 pub const QUERY_BYTES: usize = 1024;
 /// Most unread messages that an inbox counts in one place; beyond it says `more`.

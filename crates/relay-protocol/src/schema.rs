@@ -209,6 +209,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     event::PermissionTouched,
     event::ReactionChange,
     event::RelayEvent,
+    event::SeqRange,
     event::SessionLifecycle,
     event::SessionReport,
     event::TokenEvent,

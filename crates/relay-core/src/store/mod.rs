@@ -342,6 +342,9 @@ pub trait Store: Send + Sync + 'static {
     fn verify(&self, workspace_no: u32) -> Reply<AuditReport>;
     /// Removes payloads from the log, keeping headers and hashes.
     fn erase(&self, erasure: Erasure) -> Reply<u64>;
+    /// Removes what a workspace's erased content has left in the files: words in the search index, free pages, the
+    /// write-ahead logs. It takes as long as copying the files does, and nothing is written meanwhile.
+    fn scrub(&self, workspace_no: u32) -> Reply<()>;
     /// Applies retention; says how many payloads and how many rows went.
     fn retain(&self, retention: Retention) -> Reply<(u64, u64)>;
     /// Removes unused uploads, old idempotency keys and dead tokens; says how many.

@@ -9,8 +9,11 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex};
 
 use relay_core::delivery::apply::Step;
+use relay_core::error::StorageError;
 use relay_core::store::sqlite::{SqliteOptions, SqliteStore};
-use relay_core::store::{DeliverTo, NewDelivery, ReportKind, SessionRow, SessionTurn, Store as _};
+use relay_core::store::{
+    DeliverTo, Erasure, NewDelivery, ReportKind, SessionRow, SessionTurn, Store as _,
+};
 use relay_core::{Caller, Error, Followed, KeepSince, Result, Subscription, Upload};
 use relay_protocol::api::messages::{ReplyMessage, SendMessage};
 use relay_protocol::api::workspace::{CreateChannel, RegisterAgent, UpdateChannel};
@@ -84,6 +87,43 @@ async fn every_call_fails(template: &Template, change: &Change, failure: Failure
         scene.was_told(&mut follower).await;
     }
     panic!("{} never got through", change.name);
+}
+
+/// Erasing is a change and a scrub of the files. Whichever of them fails, the same call again does what is left.
+#[tokio::test]
+async fn an_erasure_that_fails_half_way_is_finished_by_the_next_one() {
+    let template = Template::build().await;
+    let vfs = FaultVfs::register();
+    let options = |options: &mut SqliteOptions| options.vfs = Some(vfs.name().to_owned());
+    let scene = template.open(options).await;
+    let is_in_file = |text: &str| {
+        let bytes = std::fs::read(scene.sqlite.path()).unwrap();
+        bytes
+            .windows(text.len())
+            .any(|found| found == text.as_bytes())
+    };
+    let mut not_scrubbed = 0;
+    for n in 1..MOST_WRITES {
+        vfs.fail_nth(n, Failure::Io);
+        let seqs = vec![scene.ids.posted_at];
+        let erased = scene
+            .world
+            .engine
+            .audit_erase(&scene.world.key, seqs, "leaked");
+        let erased = erased.await;
+        vfs.heal();
+        scene.world.check_log().await;
+        let Err(error) = erased else {
+            assert!(not_scrubbed > 10, "{not_scrubbed} scrubs failed");
+            assert!(!is_in_file("hello @bob"));
+            assert!(is_in_file("psst"));
+            return;
+        };
+        check_retryable(&error, &format!("call {n}: {error}"));
+        let is_left = matches!(error, Error::Storage(StorageError::NotScrubbed(_)));
+        not_scrubbed += u64::from(is_left);
+    }
+    panic!("it never got through");
 }
 
 fn check_retryable(error: &Error, what: &str) {
@@ -694,7 +734,12 @@ const CHANGES: &[Change] = changes! {
     "begin run of rules": |s| s.world.engine.create_run(&s.alice, None, CreateRun::default());
     "upload": |s| s.world.engine.upload(&s.bob, upload("more"));
     "collect garbage": |s| s.world.engine.collect_garbage(&Caller::process_owner());
-    "erase": |s| s.world.engine.audit_erase(&s.world.key, vec![s.ids.posted_at], "leaked");
+    "erase": |s| s.sqlite.erase(Erasure {
+        workspace_no: s.behind.viewer().workspace_no,
+        seqs: vec![s.ids.posted_at],
+        reason: "leaked".to_owned(),
+        at: s.behind.now(),
+    });
     "retain": |s| s.world.engine.retain(&s.world.key, KeepSince {
         bulky: None,
         all: Some(START.plus_millis(1)),

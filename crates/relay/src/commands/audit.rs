@@ -51,8 +51,11 @@ Examples:
     /// Remove the content of events, such as a leaked secret; that they were there stays
     #[command(after_help = "\
 Example:
-  relay audit export | grep sk-live          find the seq of the event
-  relay audit erase 118 --reason 'a key was pasted'")]
+  relay audit export | grep sk-live          find the seq of every event that shows it
+  relay audit erase 118 --reason 'a key was pasted'
+
+Copies that Relay made go with it: calls, receipts, notices, attachments that no other message uses. The files are \
+rewritten, which takes as long as copying them. Backups of before still have it.")]
     Erase {
         /// The numbers of the events
         #[arg(required = true, value_name = "SEQ")]

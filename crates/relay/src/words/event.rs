@@ -1,6 +1,8 @@
 //! One line for each event.
 
-use relay_protocol::event::{LoggedEvent, MessageEvent, RelayEvent, SessionReport};
+use relay_protocol::event::{
+    AuditErased, LoggedEvent, MessageEvent, RelayEvent, SeqRange, SessionReport,
+};
 use relay_protocol::permission::{Grant, PermissionDecider};
 use relay_protocol::session_event::AgentSessionEvent;
 
@@ -160,10 +162,9 @@ fn about_agents_and_sessions(event: &RelayEvent) -> String {
             )
         }
         E::AuditErased(event) => format!(
-            "{} between {} and {}{}",
+            "{}: {}{}",
             counted(event.entries, "entry", "entries"),
-            event.from_seq,
-            event.to_seq,
+            erased_ranges(event),
             because(Some(&event.reason))
         ),
         other => about_permissions(other),
@@ -229,6 +230,23 @@ fn message(event: &MessageEvent) -> String {
         place(message),
         message.id
     )
+}
+
+/// The numbers of the events that were erased: `4`, or `4 to 5, 9`.
+fn erased_ranges(event: &AuditErased) -> String {
+    let whole = [SeqRange {
+        from_seq: event.from_seq,
+        to_seq: event.to_seq,
+    }];
+    let ranges = match event.ranges.as_slice() {
+        [] => &whole,
+        ranges => ranges,
+    };
+    let range = |range: &SeqRange| match range.from_seq == range.to_seq {
+        true => range.from_seq.to_string(),
+        false => format!("{} to {}", range.from_seq, range.to_seq),
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(", ")
 }
 
 fn because(reason: Option<&str>) -> String {

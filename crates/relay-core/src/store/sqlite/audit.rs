@@ -1,22 +1,22 @@
-//! The chain, checked; and the two lawful ways to shorten the log: erasure and retention.
+//! The chain, checked; and retention, which shortens the log. The other lawful way is in [`super::erasing`].
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use relay_protocol::event::{AuditErased, RelayEvent, is_bulky};
+use relay_protocol::event::is_bulky;
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::erasing::erase_rows;
 use super::log::{Content, Head, bounds, header, read_cut, read_end, read_head};
 use super::log_read::{LogRow, SELECT_LOG, read_row};
 use super::messages::{delivery_digest, message_digest};
-use super::permissions;
 use super::writer::Tx;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::chain::{Hash, PayloadDigest, Salt, link};
-use crate::store::news::News;
 use crate::store::position::Position;
 use crate::store::records::{AgentNo, AuditReport, ChainHead, WorkspaceRow};
-use crate::store::requests::{Erasure, Retention};
+use crate::store::requests::Retention;
 
 /// What stands where a text was erased.
 pub(super) const ERASED: &str = "[erased]";
@@ -134,7 +134,7 @@ fn check(connection: &Connection, workspace: &WorkspaceRow, start: Head) -> Resu
 }
 
 /// The digest of a row's payload as it is stored now; `None` when parts of it are gone.
-fn payload_digest(connection: &Connection, row: &LogRow) -> Result<Option<Hash>> {
+pub(super) fn payload_digest(connection: &Connection, row: &LogRow) -> Result<Option<Hash>> {
     if row.digest.is_some() {
         return Ok(row.digest);
     }
@@ -223,113 +223,6 @@ fn version_digest(connection: &Connection, row: &LogRow, salt: &Salt) -> Result<
     )
 }
 
-/// Removes payloads and salts, and the texts they stand for; logs that it was done.
-pub(super) fn erase(tx: &mut Tx<'_>, erasure: &Erasure) -> Result<u64> {
-    let workspace = tx.workspace(erasure.workspace_no)?;
-    let mut erased = 0;
-    for seq in &erasure.seqs {
-        let row = row_with(tx.connection, workspace.no, *seq)?;
-        erased += u64::from(erase_row(tx, &row)?);
-    }
-    if let (Some(from_seq), Some(to_seq)) = (erasure.seqs.iter().min(), erasure.seqs.iter().max()) {
-        log_erasure(
-            tx,
-            &workspace,
-            erasure.at,
-            erased,
-            (*from_seq, *to_seq),
-            &erasure.reason,
-        )?;
-    }
-    Ok(erased)
-}
-
-fn log_erasure(
-    tx: &mut Tx<'_>,
-    workspace: &WorkspaceRow,
-    at: Timestamp,
-    entries: u64,
-    (from_seq, to_seq): (u64, u64),
-    reason: &str,
-) -> Result<()> {
-    let event = AuditErased {
-        entries,
-        from_seq,
-        to_seq,
-        reason: reason.to_owned(),
-    };
-    tx.log(workspace, at, RelayEvent::AuditErased(event))?;
-    Ok(())
-}
-
-/// The row that an event is in.
-fn row_with(connection: &Connection, workspace_no: u32, seq: u64) -> Result<LogRow> {
-    let bad = || Error::BadCursor {
-        expected: "the seq of a logged event".to_owned(),
-        found: seq.to_string(),
-    };
-    let row = connection
-        .prepare_cached(&format!(
-            "{SELECT_LOG} WHERE position BETWEEN ?1 AND ?2 ORDER BY position DESC LIMIT 1"
-        ))?
-        .query_row(
-            [
-                bounds(workspace_no).0,
-                Position::new(workspace_no, seq).key(),
-            ],
-            read_row,
-        )
-        .optional()?
-        .ok_or_else(bad)?;
-    if seq < row.position.seq() + row.count {
-        Ok(row)
-    } else {
-        Err(bad())
-    }
-}
-
-/// Erases one row; false when that was done before.
-fn erase_row(tx: &mut Tx<'_>, row: &LogRow) -> Result<bool> {
-    if row.digest.is_some() {
-        return Ok(false);
-    }
-    let digest = payload_digest(tx.connection, row)?;
-    tx.execute(
-        "UPDATE log SET payload = NULL, salt = NULL, digest = ?2 WHERE position = ?1",
-        params![row.position.key(), digest],
-    )?;
-    if row.content == Content::Inline as i64 {
-        if let Some(payload) = row.payload.as_ref().filter(|_| tells_of_call(row)) {
-            permissions::forget_call(tx, payload)?;
-        }
-        return Ok(true);
-    }
-    let message = row.message.unwrap_or(row.position);
-    tx.execute(
-        "UPDATE messages SET text = ?3, extra = NULL
-         WHERE position = ?2 AND coalesce(version_position, position) = ?1",
-        params![row.position.key(), message.key(), ERASED],
-    )?;
-    tx.execute(
-        "UPDATE message_versions SET text = ?2, extra = NULL WHERE position = ?1",
-        params![row.position.key(), ERASED],
-    )?;
-    tx.execute(
-        "DELETE FROM attachment_uses WHERE message = ?1",
-        [message.key()],
-    )?;
-    tx.tell(News::Edited(message));
-    Ok(true)
-}
-
-/// Whether an event holds what a tool would be called with, of which the request has a copy.
-fn tells_of_call(row: &LogRow) -> bool {
-    matches!(
-        &*row.event_type,
-        "permission.requested" | "permission.resolved"
-    )
-}
-
 /// Erases old payloads of bulky kinds, and cuts the oldest part off.
 pub(super) fn retain(tx: &mut Tx<'_>, retention: &Retention) -> Result<(u64, u64)> {
     let workspace = tx.workspace(retention.workspace_no)?;
@@ -351,7 +244,7 @@ fn erase_bulky(
     at: Timestamp,
 ) -> Result<u64> {
     let (first, last) = bounds(workspace.no);
-    let rows: Vec<LogRow> = tx
+    let rows: VecDeque<LogRow> = tx
         .query(&format!(
             "{SELECT_LOG} WHERE position BETWEEN ?1 AND ?2 AND at < ?3 AND digest IS NULL
              AND content = 0 ORDER BY position"
@@ -359,14 +252,7 @@ fn erase_bulky(
         .query_map(params![first, last, before.as_millis()], read_row)?
         .filter(|row| row.as_ref().map_or(true, |row| is_bulky(&row.event_type)))
         .collect::<rusqlite::Result<_>>()?;
-    for row in &rows {
-        erase_row(tx, row)?;
-    }
-    if let (Some(from), Some(to)) = (rows.first(), rows.last()) {
-        let range = (from.position.seq(), to.position.seq());
-        log_erasure(tx, workspace, at, rows.len() as u64, range, "retention")?;
-    }
-    Ok(rows.len() as u64)
+    erase_rows(tx, workspace, rows, "retention", at)
 }
 
 /// Removes whole rows from the beginning, leaving the hash from which the rest goes on.
@@ -403,6 +289,7 @@ fn cut_prefix(tx: &mut Tx<'_>, workspace: &WorkspaceRow, before: Timestamp) -> R
 mod tests {
     use std::sync::Arc;
 
+    use relay_protocol::event::{RelayEvent, SeqRange};
     use relay_protocol::ids::{AgentId, ChannelId, TokenId, WorkspaceId};
     use serde_json::json;
 
@@ -486,6 +373,11 @@ mod tests {
             panic!("{:?}", events[4].event)
         };
         assert_eq!((erased.entries, erased.from_seq, erased.to_seq), (2, 3, 5));
+        let range = |seq| SeqRange {
+            from_seq: seq,
+            to_seq: seq,
+        };
+        assert_eq!(erased.ranges, [range(3), range(5)]);
         assert_eq!(erased.reason, "retention");
         let report = store.verify(workspace.no).wait().unwrap();
         assert!(report.is_intact(), "{report:?}");

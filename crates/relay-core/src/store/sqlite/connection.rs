@@ -96,6 +96,8 @@ impl SqliteOptions {
         // Checkpoints run between commits or on their own thread, never inside a commit.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "cache_size", -(64 * 1024))?;
+        // What is deleted is overwritten. Pages that were split before still have old copies: see `Tx::scrub`.
+        connection.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
         Ok(())
     }
 

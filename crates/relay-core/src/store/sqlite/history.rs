@@ -53,6 +53,22 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Removes all entries of a delivery, because what it carries or what a receipt said is erased.
+    pub(super) fn erase_history(&mut self, delivery: Position, at: Timestamp) -> Result<()> {
+        let rows = self.execute(
+            "DELETE FROM delivery_history WHERE delivery = ?1",
+            [delivery.key()],
+        )?;
+        if rows == 0 {
+            return Ok(());
+        }
+        let left = DeliveryDecision {
+            reason: "what happened before was erased".to_owned(),
+            ..hold(at)
+        };
+        self.insert_history(delivery, 0, &[Entry::Decision(left)])
+    }
+
     /// Leaves out what is neither at the beginning nor at the end.
     fn thin_history(&mut self, delivery: Position, ever: u64, at: Timestamp) -> Result<()> {
         let mut entries = history(self.connection, delivery)?;
@@ -81,14 +97,22 @@ const fn is_time_to_thin(before: u64, after: u64) -> bool {
 
 fn left_out_entry(count: u64, at: Timestamp) -> Entry {
     Entry::Decision(DeliveryDecision {
+        reason: format!("{count} entries are left out here"),
+        ..hold(at)
+    })
+}
+
+/// A decision that stands for others.
+const fn hold(at: Timestamp) -> DeliveryDecision {
+    DeliveryDecision {
         at,
         outcome: DecisionOutcome::Hold,
-        reason: format!("{count} entries are left out here"),
+        reason: String::new(),
         session_id: None,
         mode: None,
         waits_for: None,
         until: None,
-    })
+    }
 }
 
 /// Everything that is kept of a delivery's way, oldest first.

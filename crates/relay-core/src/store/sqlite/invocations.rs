@@ -207,6 +207,27 @@ fn existing(tx: &Tx<'_>, workspace: &WorkspaceRow, call: Position) -> Result<Inv
     found.ok_or_else(|| StorageError::Corrupt(format!("no invocation at {}", call.seq())).into())
 }
 
+/// Ends a call that is open, because what it is to be called with was erased.
+pub(super) fn end_erased(tx: &mut Tx<'_>, call: Position, at: Timestamp) -> Result<()> {
+    let workspace = tx.workspace(call.workspace_no())?;
+    let row = super::invocations::at(tx.connection, workspace.id, call)?;
+    let Some(row) = row.filter(|row| row.state == InvocationState::Invoked) else {
+        return Ok(());
+    };
+    let error = "what it was called with was erased".to_owned();
+    let end = InvocationEnd {
+        viewer: None,
+        call,
+        told: Some(format!("The action you called failed: {error}.")),
+        outcome: InvocationOutcome::Failed {
+            error,
+            retryable: Some(false),
+        },
+        at,
+    };
+    tx.end_call(&workspace, row, &end).map(drop)
+}
+
 /// Ends a call. The first answer counts; the same one again changes nothing.
 pub(super) fn end(tx: &mut Tx<'_>, end: &InvocationEnd) -> Result<Arc<InvocationRow>> {
     let workspace = tx.workspace(end.call.workspace_no())?;

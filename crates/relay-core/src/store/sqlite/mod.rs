@@ -21,6 +21,7 @@ mod delivery_read;
 mod delivery_rows;
 mod directory;
 mod edits;
+mod erasing;
 mod fates;
 mod grants;
 mod history;
@@ -742,7 +743,17 @@ impl Store for SqliteStore {
 
     fn erase(&self, erasure: Erasure) -> Reply<u64> {
         self.search.soon();
-        self.writer.submit(move |tx| audit::erase(tx, &erasure))
+        self.writer.submit(move |tx| erasing::erase(tx, &erasure))
+    }
+
+    fn scrub(&self, workspace_no: u32) -> Reply<()> {
+        let read_head = |connection: &Connection| log::read_head(connection, workspace_no);
+        let head = self.readers.with(read_head);
+        let indexed = head.and_then(|head| self.search.scrub(workspace_no, head.seq));
+        match indexed {
+            Ok(()) => self.writer.scrub(),
+            Err(error) => Reply::ready(Err(error)),
+        }
     }
 
     fn retain(&self, retention: Retention) -> Reply<(u64, u64)> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::api::Page;
 use relay_protocol::event::{PermissionExecuted, PermissionRequested, RelayEvent};
-use relay_protocol::ids::{AgentId, PermissionId, RunId, SessionId};
+use relay_protocol::ids::{AgentId, MessageId, PermissionId, RunId, SessionId};
 use relay_protocol::limits::PERMISSIONS_PENDING;
 use relay_protocol::permission::{
     ExecutionState, PermissionExecution, PermissionState, RuleDecision,
@@ -12,7 +12,6 @@ use relay_protocol::permission::{
 use relay_protocol::time::Timestamp;
 use relay_rules::{Call, Verdict};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde_json::Value;
 
 use super::agents;
 use super::channels::page_of;
@@ -464,34 +463,37 @@ fn is_open(row: &PermissionRow) -> bool {
     }
 }
 
-/// Forgets what the call of a request is made with, because the event that told of it is erased. One that waits can still
-/// be decided: whoever asked knows the call, and the hash stays.
-pub(super) fn forget_call(tx: &mut Tx<'_>, payload: &str) -> Result<()> {
-    let told: Value = from_json(payload)?;
-    let id = told
-        .get("permissionId")
-        .or_else(|| told.get("permission")?.get("permissionId"));
-    let Some(id) = id.and_then(|id| id.as_str()?.parse::<PermissionId>().ok()) else {
-        return Ok(());
-    };
+/// Removes what the call of a request is made with, because the event that told of it is erased; says which messages told
+/// of the request and of the decision. One that waits can still be decided: whoever asked knows the call, and the hash stays.
+pub(super) fn forget_call(
+    tx: &mut Tx<'_>,
+    id: PermissionId,
+) -> Result<Option<(Option<Position>, Option<MessageId>)>> {
     let condition = "p.id = ?1";
     let Some(mut row) = one(tx.connection, condition, [id.uuid().as_bytes()])? else {
-        return Ok(());
+        return Ok(None);
     };
     row.body.params.clear();
     row.body.masked = true;
     row.body.title = None;
     row.body.cwd = None;
     row.body.suggestions.clear();
+    let mut guidance = None;
     if let Some(outcome) = &mut row.outcome {
         outcome.updated_params = None;
         outcome.reason = None;
+        outcome.rule = None;
+        guidance = outcome.guidance_message_id;
+    }
+    if let Some(execution) = &mut row.execution {
+        execution.error = None;
     }
     tx.execute(
         "UPDATE permissions SET body = ?2 WHERE no = ?1",
         params![row.no.0, to_json(&row.body)?],
     )?;
-    tx.update_permission(&row)
+    tx.update_permission(&row)?;
+    Ok(Some((row.notice, guidance)))
 }
 
 /// Removes what can be read no longer; says how many rows went.

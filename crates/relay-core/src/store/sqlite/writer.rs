@@ -156,9 +156,17 @@ where
     }
 }
 
+/// What the thread is asked to do.
+enum Work {
+    /// A change, with others in one transaction.
+    Change(Box<dyn Job>),
+    /// Removing what deleted content has left in the file, between two transactions.
+    Scrub(Replier<()>),
+}
+
 /// The handle through which changes reach the thread.
 pub(super) struct Writer {
-    queue: Option<SyncSender<Box<dyn Job>>>,
+    queue: Option<SyncSender<Work>>,
     thread: Option<JoinHandle<()>>,
     commits: Arc<AtomicUsize>,
 }
@@ -174,7 +182,7 @@ pub(super) struct WriterParts {
 impl Writer {
     /// Starts the thread.
     pub(super) fn start(parts: WriterParts) -> std::io::Result<Self> {
-        let (queue, jobs) = sync_channel(QUEUED_CHANGES);
+        let (queue, work) = sync_channel(QUEUED_CHANGES);
         let commits = Arc::new(AtomicUsize::new(0));
         let mut actor = Actor {
             parts,
@@ -185,7 +193,7 @@ impl Writer {
         };
         let thread = std::thread::Builder::new()
             .name("relay-writer".to_owned())
-            .spawn(move || actor.run(&jobs))?;
+            .spawn(move || actor.run(&work))?;
         Ok(Self {
             queue: Some(queue),
             thread: Some(thread),
@@ -205,10 +213,20 @@ impl Writer {
             result: None,
             reply,
         });
+        self.enqueue(Work::Change(change), answer)
+    }
+
+    /// Queues the removal of what deleted content has left in the file.
+    pub(super) fn scrub(&self) -> Reply<()> {
+        let (reply, answer) = Reply::pending();
+        self.enqueue(Work::Scrub(reply), answer)
+    }
+
+    fn enqueue<T>(&self, work: Work, answer: Reply<T>) -> Reply<T> {
         let Some(queue) = &self.queue else {
             return Reply::ready(Err(StorageError::Closed.into()));
         };
-        match queue.try_send(change) {
+        match queue.try_send(work) {
             Ok(()) => answer,
             Err(TrySendError::Full(_)) => Reply::ready(Err(StorageError::Busy.into())),
             Err(TrySendError::Disconnected(_)) => Reply::ready(Err(StorageError::Closed.into())),
@@ -233,24 +251,38 @@ impl Drop for Writer {
 
 /// Takes what is queued, and what those who were just answered ask next: as many as the last time, if
 /// they come one upon the other. A lone sender never waits.
-fn gather(
-    first: Box<dyn Job>,
-    jobs: &Receiver<Box<dyn Job>>,
-    expected: usize,
-) -> Vec<Box<dyn Job>> {
+fn gather(first: Work, work: &Receiver<Work>, expected: usize) -> Vec<Work> {
     let mut batch = vec![first];
-    batch.extend(jobs.try_iter().take(CHANGES_PER_COMMIT - 1));
+    batch.extend(work.try_iter().take(CHANGES_PER_COMMIT - 1));
     let mut quiet_since = Instant::now();
     while batch.len() < expected && quiet_since.elapsed() < NEXT_CHANGE_WITHIN {
-        match jobs.try_recv() {
-            Ok(job) => {
-                batch.push(job);
+        match work.try_recv() {
+            Ok(work) => {
+                batch.push(work);
                 quiet_since = Instant::now();
             }
             Err(_) => std::hint::spin_loop(),
         }
     }
     batch
+}
+
+/// Rewrites the file with what is alive in it, and empties the write-ahead log.
+///
+/// Overwriting what is deleted is not enough: pages that were split keep copies of rows that moved to another page.
+fn scrub(connection: &Connection) -> Result<()> {
+    let not_done = |why: String| Error::Storage(StorageError::NotScrubbed(why));
+    let rewrite = || {
+        connection.execute_batch("VACUUM")?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+    };
+    match rewrite() {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(not_done(
+            "a reader such as a backup still uses them".to_owned(),
+        )),
+        Err(error) => Err(not_done(rusqlite::Error::to_string(&error))),
+    }
 }
 
 struct Actor {
@@ -263,12 +295,27 @@ struct Actor {
 }
 
 impl Actor {
-    fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) {
+    fn run(&mut self, work: &Receiver<Work>) {
         let mut expected = 1;
-        while let Ok(first) = jobs.recv() {
-            let batch = gather(first, jobs, expected);
+        while let Ok(first) = work.recv() {
+            let batch = gather(first, work, expected);
             expected = batch.len();
-            self.commit(batch);
+            let (mut changes, mut scrubs) = (Vec::new(), Vec::new());
+            for work in batch {
+                match work {
+                    Work::Change(change) => changes.push(change),
+                    Work::Scrub(reply) => scrubs.push(reply),
+                }
+            }
+            if !changes.is_empty() {
+                self.commit(changes);
+            }
+            if !scrubs.is_empty() {
+                let done = scrub(&self.parts.connection);
+                for reply in scrubs {
+                    reply.send(done.clone());
+                }
+            }
             self.parts.checkpointer.after_commit(&self.parts.connection);
         }
     }

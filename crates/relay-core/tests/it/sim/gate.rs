@@ -202,6 +202,7 @@ gate! {
         fn delete_inbound(&self, workspace_no: u32, id: WebhookId, at: Timestamp) -> ();
         fn store_attachment(&self, new: NewAttachmentRow) -> AttachmentId;
         fn erase(&self, erasure: Erasure) -> u64;
+        fn scrub(&self, workspace_no: u32) -> ();
         fn retain(&self, retention: Retention) -> (u64, u64);
         fn collect_garbage(&self, now: i64) -> u64;
         fn ask_permission(&self, new: NewPermission) -> Arc<PermissionRow>;

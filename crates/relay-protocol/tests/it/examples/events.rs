@@ -86,6 +86,7 @@ const FULL: &[&str] = &[
     r#"{"type":"token.revoked","tokenId":"%8","kind":"workspace","agentName":"bob"}"#,
     r#"{"type":"workspace.updated","name":"team","policyVersion":2}"#,
     r#"{"type":"audit.erased","entries":1,"fromSeq":4,"toSeq":4,"reason":"leak"}"#,
+    r#"{"type":"audit.erased","entries":2,"fromSeq":4,"toSeq":8,"ranges":[{"fromSeq":4,"toSeq":4},{"fromSeq":7,"toSeq":8}],"reason":"leak"}"#,
     r#"{"type":"session.started","sessionId":"%6","agentId":"%2","agentName":"engineer","agentType":"agent",
         "event":{"type":"session.started","sessionId":"%6"}}"#,
     r#"{"type":"session.released","sessionId":"%6","agentId":"%2","reason":"r"}"#,

@@ -14,6 +14,7 @@ mod deliveries;
 mod demo;
 mod disk;
 mod doctor;
+mod erasing;
 mod errors;
 mod hints;
 mod listening;

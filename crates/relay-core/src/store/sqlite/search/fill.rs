@@ -4,7 +4,7 @@
 //! of its log may have been cut off; what happened since the scan began follows from the log. Indexing
 //! a message again does no harm: it is always its current text that is read.
 
-use relay_protocol::event::{AuditErased, RelayEvent};
+use relay_protocol::event::{RelayEvent, SeqRange};
 use relay_protocol::wire;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -267,7 +267,17 @@ impl LogEntry {
         let Some(Ok(RelayEvent::AuditErased(erased))) = event else {
             return Ok(false);
         };
-        add_erased(main, self.position.workspace_no(), &erased, batch)?;
+        let whole = SeqRange {
+            from_seq: erased.from_seq,
+            to_seq: erased.to_seq,
+        };
+        let ranges = match erased.ranges.as_slice() {
+            [] => &[whole],
+            ranges => ranges,
+        };
+        for range in ranges {
+            add_erased(main, self.position.workspace_no(), *range, batch)?;
+        }
         Ok(true)
     }
 }
@@ -276,7 +286,7 @@ impl LogEntry {
 fn add_erased(
     main: &Connection,
     workspace_no: u32,
-    erased: &AuditErased,
+    erased: SeqRange,
     batch: &mut Batch,
 ) -> Result<()> {
     let first = bounds(workspace_no).0;

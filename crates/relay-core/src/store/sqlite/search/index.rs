@@ -152,6 +152,13 @@ impl Index {
         Ok(())
     }
 
+    /// Rewrites the file with what is alive in it, and empties its write-ahead log.
+    pub(super) fn scrub(&self) -> rusqlite::Result<()> {
+        self.connection.execute_batch(
+            "INSERT INTO words (words) VALUES ('optimize'); VACUUM; PRAGMA wal_checkpoint(TRUNCATE)",
+        )
+    }
+
     /// Places of matching messages in a range, newest first.
     pub(super) fn matches(
         &self,

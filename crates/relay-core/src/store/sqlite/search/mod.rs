@@ -87,6 +87,25 @@ impl SearchIndex {
         }
     }
 
+    /// Indexes what a workspace has up to a sequence number, and removes from the file what words of erased messages
+    /// have left there.
+    pub(super) fn scrub(&self, workspace_no: u32, head: u64) -> Result<()> {
+        let scrub = || {
+            self.shared.catch_up(workspace_no, head)?;
+            let scrubbed = |opened: &mut Opened| opened.index.scrub().map_err(Failure::Index);
+            self.shared.with(scrubbed)
+        };
+        let done = match scrub() {
+            // A damaged index is thrown away, with all that is in its file; the next one is made of what is left.
+            Err(Failure::Index(error)) if index::is_damage(&error) => scrub(),
+            done => done,
+        };
+        done.map_err(|failure| {
+            let why = Error::from(failure).to_string();
+            StorageError::NotScrubbed(why).into()
+        })
+    }
+
     /// The messages that hold the words, newest first.
     pub(super) fn find(
         &self,
