@@ -5,16 +5,18 @@ use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, ReadDoor, Reader, SearchHit, SearchQuery,
 };
 use relay_protocol::ids::{ConversationId, MessageId};
-use relay_protocol::limits::QUERY_BYTES;
+use relay_protocol::limits::{PAGE_ITEMS, QUERY_BYTES};
 use relay_protocol::message::RelayMessageTarget;
 
 use crate::agents::bare;
 use crate::caller::Caller;
 use crate::channels::without_hash;
+use crate::delivery::reading::lanes_beside_the_mark;
+use crate::delivery::shelf::Wanted;
 use crate::delivery::story::brief;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result, StorageError};
-use crate::store::{Place, ReadMark, Search};
+use crate::store::{AgentNo, InboxQuery, Place, ReadMark, ReaderGate, Search, WaitingQuery};
 
 impl Engine {
     /// One message with its reactions.
@@ -111,9 +113,34 @@ impl Engine {
             let expected = "none: reading is what moves an inbox on".to_owned();
             return Err(Error::BadCursor { expected, found });
         }
-        self.store
-            .inbox(agent.workspace_no, agent.no, page.limit)
-            .await
+        let beside = WaitingQuery {
+            workspace_no: agent.workspace_no,
+            agent: agent.no,
+            wanted: Wanted {
+                lanes: lanes_beside_the_mark(),
+                after: None,
+            },
+            limit: PAGE_ITEMS,
+        };
+        let beside = self.store.waiting(beside).await?;
+        let query = InboxQuery {
+            workspace_no: agent.workspace_no,
+            agent: agent.no,
+            limit: page.limit,
+            gate: self.reader_gate(caller, agent.no)?,
+            beside: beside.rows,
+        };
+        let mut inbox = self.store.inbox(query).await?;
+        inbox.more |= !beside.complete;
+        Ok(inbox)
+    }
+
+    /// What somebody who reads an agent's inbox has to wait for as things are now.
+    fn reader_gate(&self, caller: &Caller, agent: AgentNo) -> Result<ReaderGate> {
+        Ok(ReaderGate {
+            session: self.runner.current(agent),
+            workspace: self.current(caller)?,
+        })
     }
 
     /// What the calling agent has not read, and from now on has.
@@ -142,6 +169,7 @@ impl Engine {
             messages,
             door,
             offered: offered.into_iter().map(|(position, _)| position).collect(),
+            gate: self.reader_gate(caller, reader)?,
             at: self.now(),
         };
         let (tell, told) = tokio::sync::oneshot::channel();

@@ -116,6 +116,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     api::messages::InboxChannel,
     api::messages::InboxConversation,
     api::messages::InboxItem,
+    api::messages::InboxWaiting,
     api::messages::MarkRead,
     api::messages::MessageSent,
     api::messages::MessageView,

@@ -235,6 +235,11 @@ async fn beside(waiting: usize) -> (f64, f64) {
         .agent(scene.workspace_no, "receiver-0")
         .await
         .unwrap();
+    let workspace = scene.store.workspace_by_no(scene.workspace_no).await;
+    let gate = relay_core::store::ReaderGate {
+        session: None,
+        workspace: workspace.unwrap(),
+    };
     let begun = Instant::now();
     for number in 0..ROUNDS {
         let body = SendMessage::text(to(), format!("read me {number}"));
@@ -245,6 +250,7 @@ async fn beside(waiting: usize) -> (f64, f64) {
             messages: vec![sent.message_id],
             door: relay_protocol::api::messages::ReadDoor::Inbox,
             offered: Vec::new(),
+            gate: gate.clone(),
             at: sent.message.created_at,
         };
         scene.store.mark_read(mark).await.unwrap();

@@ -14,6 +14,7 @@ pub mod decide;
 pub mod history;
 pub mod lane;
 pub mod pace;
+pub mod reading;
 pub mod shelf;
 pub mod story;
 pub mod waiting;

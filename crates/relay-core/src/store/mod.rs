@@ -61,9 +61,10 @@ pub use self::records::{
 };
 pub use self::reply::Reply;
 pub use self::requests::{
-    Author, ChannelChange, Erasure, Joining, MessageEdit, NewAgent, NewAttachmentRow, NewChannel,
-    NewMessage, NewObserver, NewToken, NewWorkspace, PageRequest, Place, ReactionRequest, ReadMark,
-    Retention, Revocation, Search, TokenRotation, Viewer, WorkspaceChange,
+    Author, ChannelChange, Erasure, InboxQuery, Joining, MessageEdit, NewAgent, NewAttachmentRow,
+    NewChannel, NewMessage, NewObserver, NewToken, NewWorkspace, PageRequest, Place,
+    ReactionRequest, ReadMark, ReaderGate, Retention, Revocation, Search, TokenRotation, Viewer,
+    WorkspaceChange,
 };
 pub use self::sent::{Recipient, SendRecord};
 pub use self::session_requests::{
@@ -214,7 +215,7 @@ pub trait Store: Send + Sync + 'static {
     /// Sessions that have not ended, in the order of their numbers.
     fn open_sessions(&self, after: SessionNo, limit: usize) -> Reply<Vec<Arc<SessionRow>>>;
     /// What an agent has not read, oldest first.
-    fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox>;
+    fn inbox(&self, query: InboxQuery) -> Reply<Inbox>;
     /// An agent's conversations, the most recent first.
     fn conversations(
         &self,

@@ -6,6 +6,7 @@ use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::messages::{ReadDoor, SendTarget};
 use relay_protocol::api::workspace::ObserverScope;
 use relay_protocol::delivery::{DeliveryMode, DeliveryReason, Priority};
+use relay_protocol::delivery_record::{WaitCode, WaitReason};
 use relay_protocol::event::ReactionChange;
 use relay_protocol::ids::{
     AgentId, AttachmentId, ChannelId, ConversationId, MessageId, TokenId, WorkspaceId,
@@ -16,8 +17,11 @@ use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
 use super::position::Position;
-use super::records::AgentNo;
+use super::records::{AgentNo, DeliveryRow, SessionRow, WorkspaceRow};
+use crate::delivery::decide::SessionView;
 use crate::delivery::history::Offer;
+use crate::delivery::reading::hold_for_reader;
+use crate::delivery::waiting::hold_code;
 use crate::error::Error;
 
 /// Who looks, which decides what is seen.
@@ -353,6 +357,58 @@ pub struct ReactionRequest {
     pub at: Timestamp,
 }
 
+/// Decides which of the deliveries that wait for an agent its inbox shows.
+#[derive(Clone)]
+pub struct ReaderGate {
+    /// The session that the agent has.
+    pub session: Option<Arc<SessionRow>>,
+    /// The workspace, whose policy counts.
+    pub workspace: Arc<WorkspaceRow>,
+}
+
+impl ReaderGate {
+    /// Why a reader has to wait for a delivery, where it does.
+    #[must_use]
+    pub fn wait_reason(&self, row: &DeliveryRow) -> Option<WaitReason> {
+        if row.state.is_with_session() || row.state.is_terminal() {
+            return None;
+        }
+        // What is for one session only does not depend on what another one does.
+        let session = self.session.as_ref().filter(|_| row.only_session.is_none());
+        let view = session.map(|session| SessionView {
+            capabilities: &session.capabilities,
+            safe_states: &session.safe_states,
+            status: session.status,
+            linked: true,
+        });
+        let hold = hold_for_reader(row.ask(), view.as_ref(), &self.workspace.policy)?;
+        Some(WaitReason {
+            code: match (hold.waits_for, view) {
+                (Some(DeliveryMode::Manual), _) | (_, None) => WaitCode::Manual,
+                (_, Some(view)) => hold_code(&view, row, &hold, true),
+            },
+            why: hold.why.into_owned(),
+            waits_for: hold.waits_for,
+            since: row.at,
+            until: hold.until,
+        })
+    }
+}
+
+/// What is looked for in an agent's inbox.
+pub struct InboxQuery {
+    /// The workspace.
+    pub workspace_no: u32,
+    /// The agent.
+    pub agent: AgentNo,
+    /// Most messages.
+    pub limit: usize,
+    /// What has to wait.
+    pub gate: ReaderGate,
+    /// Deliveries that stay when those around them are read ([`lanes_beside_the_mark`](crate::delivery::reading::lanes_beside_the_mark)).
+    pub beside: Vec<DeliveryRow>,
+}
+
 /// Messages that an agent has read.
 pub struct ReadMark {
     /// The workspace.
@@ -365,6 +421,8 @@ pub struct ReadMark {
     pub door: ReadDoor,
     /// Deliveries that a session is about to answer for itself.
     pub offered: Vec<Position>,
+    /// What is not settled by reading, because it has to wait.
+    pub gate: ReaderGate,
     /// When.
     pub at: Timestamp,
 }

@@ -7,16 +7,17 @@ use relay_core::delivery::apply::{Recall, Step};
 use relay_core::delivery::history::Offer;
 use relay_core::environment::Clock as _;
 use relay_core::store::{
-    Advance, Advanced, AttachedSession, DeliveryRow, DeliveryStory, FlushRequest, NewFork,
-    NewSession, NumberedReport, Report, ReportKind, Reported, SessionChange, SessionRow,
-    SessionTurn, Store, Viewer,
+    Advance, Advanced, AgentNo, AttachedSession, DeliveryRow, DeliveryStory, FlushRequest, NewFork,
+    NewSession, NumberedReport, ReadMark, ReaderGate, Report, ReportKind, Reported, SessionChange,
+    SessionRow, SessionTurn, Store, Viewer,
 };
 use relay_core::{Caller, Result};
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveredReceipt, DeliveryMode, FailedReceipt, MessageReceipt,
 };
-use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::link::LinkKind;
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::session_event::AgentSessionEventType;
@@ -149,6 +150,24 @@ impl Backstage {
             jitter: 0,
         };
         self.store.report(report).await
+    }
+
+    /// An agent without a session reads up to these messages, each in its place.
+    pub(crate) async fn read(&self, reader: AgentNo, messages: Vec<MessageId>) -> Result<()> {
+        let workspace = self.store.workspace_by_no(self.workspace_no).await?;
+        let mark = ReadMark {
+            workspace_no: self.workspace_no,
+            reader,
+            messages,
+            door: ReadDoor::Inbox,
+            offered: Vec::new(),
+            gate: ReaderGate {
+                session: None,
+                workspace,
+            },
+            at: self.now(),
+        };
+        self.store.mark_read(mark).await
     }
 
     pub(crate) async fn story(&self, id: DeliveryId) -> DeliveryStory {

@@ -17,6 +17,7 @@ mod kit;
 mod lifecycle;
 mod links;
 mod modes;
+mod moments;
 mod order;
 mod pace;
 mod permissions;

@@ -1,12 +1,14 @@
 //! `check`: what the agent has not read, told once.
 //!
+//! What was sent for a moment that has not come (`manual`, `on-idle`, …) is counted with the reason and not told; `flush` releases it.
+//!
 //! It looks at the inbox and changes nothing there; what it tells is settled when the answer was written
 //! ([`crate::settling`]). Messages that a session of the agent has seen are not told again. In a place where a session holds a
 //! message that it has not shown yet, the rest is left to that session: marks go up to a message and never around one.
 
 use std::collections::{BTreeMap, HashSet};
 
-use relay_protocol::api::messages::{Inbox, InboxItem};
+use relay_protocol::api::messages::{Inbox, InboxItem, InboxWaiting};
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, MessageReceipt};
 use relay_protocol::ids::MessageId;
 use relay_protocol::message::RelayMessageTarget;
@@ -74,6 +76,7 @@ pub(crate) async fn call(
     });
     let told = choice.told();
     parts.extend(choice.into_text());
+    parts.extend(waiting(&inbox.waiting));
     Ok(Checked {
         text: parts.join("\n\n"),
         told,
@@ -111,6 +114,27 @@ fn flushed(receipts: &[MessageReceipt]) -> String {
         .map(|(status, count): (_, &u64)| format!("{count} {status}"))
         .collect();
     format!("released: {}", counts.join(", "))
+}
+
+/// `2 messages wait: 1 for on-idle (the session is active), 1 for manual (it waits for a flush); flush releases them`.
+fn waiting(waiting: &[InboxWaiting]) -> Option<String> {
+    let mut by_reason = BTreeMap::new();
+    for one in waiting {
+        let mode = one.waiting.waits_for.map(|mode| mode.as_str());
+        *by_reason
+            .entry((mode, one.waiting.why.as_str()))
+            .or_insert(0) += 1;
+    }
+    let reasons = by_reason.iter().map(|((mode, why), count): (_, &u64)| {
+        let mode = mode.map_or(String::new(), |mode| format!(" for {mode}"));
+        format!("{count}{mode} ({why})")
+    });
+    let reasons: Vec<String> = reasons.collect();
+    let count = words::count(waiting.len(), "message");
+    (!reasons.is_empty()).then(|| {
+        let reasons = reasons.join(", ");
+        format!("{count} not to be read yet: {reasons}; `flush` releases what waits for a mode")
+    })
 }
 
 /// What of an inbox is told.

@@ -1,7 +1,9 @@
 //! Beside a session of the agent, and through one.
 
 use relay_mcp::McpServer;
-use relay_sdk::{CallbackSession, accepted, delivered};
+use relay_sdk::protocol::capability::AgentSessionCapabilities;
+use relay_sdk::protocol::status::AgentStatus;
+use relay_sdk::{CallbackSession, DeliveryMode, accepted, delivered};
 use rmcp::ClientLifecycleMode;
 use serde_json::json;
 
@@ -39,6 +41,52 @@ async fn what_a_session_has_seen_is_not_told_again() {
         told,
         "nothing new\n\n1 message with your session, which will show them"
     );
+    mcp.close().await;
+}
+
+#[tokio::test]
+async fn what_waits_for_its_moment_is_not_told_before_it() {
+    let world = World::start().await;
+    let (_, alice, bob) = world.pair().await;
+    let (tell, mut shown) = tokio::sync::mpsc::unbounded_channel();
+    let session = CallbackSession::new(bob.identity().clone(), move |message, context| {
+        let told = tell.send(message.text);
+        async move {
+            told.unwrap();
+            Ok(delivered(context.id))
+        }
+    });
+    let mut capabilities = AgentSessionCapabilities::minimum();
+    capabilities.delivery.modes = DeliveryMode::ALL.to_vec();
+    let session = session.with_capabilities(capabilities);
+    let attaching = bob.attach(session).status(AgentStatus::Active);
+    let _session = attaching.await.unwrap();
+    let mcp = Mcp::open(&bob).await;
+    for mode in [
+        DeliveryMode::Manual,
+        DeliveryMode::OnIdle,
+        DeliveryMode::NextToolCall,
+    ] {
+        let sending = alice.send_message("@bob", format!("for {mode}"));
+        sending.mode(mode).await.unwrap();
+    }
+    alice.send_message("@bob", "whenever").await.unwrap();
+    let waits = "3 messages not to be read yet: 1 for manual (it waits for a flush), 1 for next-tool-call (the session is active), \
+                 1 for on-idle (the session is active); `flush` releases what waits for a mode";
+    let told = mcp.ok("check", json!({})).await;
+    assert_eq!(told.matches("[relay] from").count(), 1, "{told}");
+    assert!(told.contains("whenever") && told.ends_with(waits), "{told}");
+    // Reading what came behind them has settled none of them.
+    let told = mcp.ok("check", json!({})).await;
+    assert_eq!(told, format!("nothing new\n\n{waits}"));
+    // A flush releases it, into the session.
+    let told = mcp.ok("check", json!({ "flush": "manual" })).await;
+    assert!(
+        told.starts_with("released: 1 delivered\n\nnothing new"),
+        "{told}"
+    );
+    assert_eq!(shown.recv().await.unwrap(), "for manual");
+    assert!(shown.try_recv().is_err());
     mcp.close().await;
 }
 

@@ -10,7 +10,7 @@ use crate::agent::Metadata;
 use crate::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Priority};
 use crate::delivery_record::WaitReason;
 use crate::ids::{AttachmentId, ConversationId, DeliveryId, MessageId};
-use crate::message::{AttachmentKind, RelayMessage, RelayMessageTarget};
+use crate::message::{AttachmentKind, MessageAuthor, RelayMessage, RelayMessageTarget};
 use crate::problem::Problem;
 use crate::time::Timestamp;
 use crate::wire::{literals, variant};
@@ -374,6 +374,9 @@ pub struct MessageView {
 pub struct Inbox {
     /// Unread messages, oldest first.
     pub items: Vec<InboxItem>,
+    /// Messages that wait for the moment that they were sent for. They can't be read before it, and don't count as unread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<InboxWaiting>,
     /// Channels with unread messages.
     pub channels: Vec<InboxChannel>,
     /// Conversations with unread messages.
@@ -400,6 +403,24 @@ pub struct InboxItem {
     /// Where that stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<DeliveryState>,
+}
+
+/// A message that can't be read yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InboxWaiting {
+    /// The message.
+    pub message_id: MessageId,
+    /// The delivery that carries it; a flush of it makes it readable.
+    pub delivery_id: DeliveryId,
+    /// Who wrote it.
+    pub from: MessageAuthor,
+    /// Where it was said.
+    pub to: RelayMessageTarget,
+    /// Why it is for this agent.
+    pub reason: DeliveryReason,
+    /// What it waits for.
+    pub waiting: WaitReason,
 }
 
 /// A channel with unread messages.

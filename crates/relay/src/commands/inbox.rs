@@ -1,16 +1,20 @@
 //! `relay inbox`: what an agent has not read.
 
 use clap::Args;
+use relay_protocol::api::messages::InboxWaiting;
 
 use crate::contact::Contact;
 use crate::failure::Outcome;
-use crate::output::Output;
+use crate::output::{Output, Style, one_line};
 use crate::words;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   relay inbox --as bob              look; nothing changes
-  relay inbox --as bob --ack        read; what waited for bob counts as delivered now";
+  relay inbox --as bob --ack        read; what waited for bob counts as delivered now
+
+What was sent for a moment that has not come (`manual`, or a boundary of a session that works) is named with its reason and can't be read before it; \
+`relay delivery flush bob` releases it.";
 
 #[derive(Args)]
 pub(crate) struct InboxArguments {
@@ -25,17 +29,30 @@ pub(crate) async fn run(arguments: &InboxArguments, contact: &Contact, output: &
         false => contact.relay.inbox().await?,
     };
     output.show(&inbox, |style| {
-        if inbox.items.is_empty() {
-            return "nothing unread".to_owned();
-        }
         let items = inbox
             .items
             .iter()
             .map(|item| words::message(style, &item.message));
         let mut parts: Vec<String> = items.collect();
+        let waiting = inbox.waiting.iter().map(|one| waiting(style, one));
+        parts.extend(waiting);
         let more = if inbox.more { " or more" } else { "" };
         let read = if arguments.ack { ", read now" } else { "" };
-        parts.push(style.faint(&format!("{}{more} unread{read}", inbox.unread)));
+        parts.push(match inbox.items.is_empty() {
+            true => "nothing unread".to_owned(),
+            false => style.faint(&format!("{}{more} unread{read}", inbox.unread)),
+        });
         parts.join("\n\n")
     })
+}
+
+/// A message that can't be read yet: from whom it is, and what it waits for.
+fn waiting(style: &Style, one: &InboxWaiting) -> String {
+    let from = one.from.name.as_deref().unwrap_or("somebody else");
+    format!(
+        "{} {}  {}",
+        style.strong(&format!("@{}", one_line(from))),
+        style.open(&words::waiting(&one.waiting)),
+        style.faint(&one.delivery_id.to_string())
+    )
 }

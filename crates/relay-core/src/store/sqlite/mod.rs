@@ -90,14 +90,15 @@ use super::{
     ActionQuery, ActionRemoval, ActionRow, Advance, Advanced, AgentNo, AgentRow, AttachedSession,
     AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryFilter,
     DeliveryRow, DeliveryStory, DueNow, Erasure, ExecutionStep, FlushRequest, GrantList, GrantRow,
-    InForce, InboundRow, InvocationEnd, InvocationRow, Invoked, Joining, MessageEdit, NewAction,
-    NewAgent, NewAttachmentRow, NewChannel, NewDelivery, NewFork, NewInbound, NewInvocation,
-    NewMessage, NewObserver, NewPermission, NewRun, NewSession, NewToken, NewWebhook, NewWorkspace,
-    PageRequest, PermissionEnding, PermissionList, PermissionNo, PermissionRow, Place, Position,
-    ReactionRequest, ReadMark, Reply, Report, Reported, Resolution, Resolved, Retention,
-    Revocation, RunRow, Search, SendRecord, SessionChange, SessionNo, SessionRow, Store,
-    TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange, WebhookProgress,
-    WebhookReplay, WebhookRetries, WebhookRow, Whose, WorkspaceChange, WorkspaceRow,
+    InForce, InboundRow, InboxQuery, InvocationEnd, InvocationRow, Invoked, Joining, MessageEdit,
+    NewAction, NewAgent, NewAttachmentRow, NewChannel, NewDelivery, NewFork, NewInbound,
+    NewInvocation, NewMessage, NewObserver, NewPermission, NewRun, NewSession, NewToken,
+    NewWebhook, NewWorkspace, PageRequest, PermissionEnding, PermissionList, PermissionNo,
+    PermissionRow, Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Resolution,
+    Resolved, Retention, Revocation, RunRow, Search, SendRecord, SessionChange, SessionNo,
+    SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange,
+    WebhookProgress, WebhookReplay, WebhookRetries, WebhookRow, Whose, WorkspaceChange,
+    WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
@@ -486,10 +487,10 @@ impl Store for SqliteStore {
         self.read(|connection| sessions::open(connection, after, limit))
     }
 
-    fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Reply<Inbox> {
+    fn inbox(&self, query: InboxQuery) -> Reply<Inbox> {
         self.read(|connection| {
-            let workspace = workspaces::by_no(connection, workspace_no)?;
-            reading::inbox(connection, &workspace, agent, limit)
+            let workspace = workspaces::by_no(connection, query.workspace_no)?;
+            reading::inbox(connection, &workspace, &query)
         })
     }
 

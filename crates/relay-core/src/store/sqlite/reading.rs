@@ -1,8 +1,10 @@
 //! Reactions, read marks, the inbox and the list of conversations.
 
+use std::collections::{HashMap, HashSet};
+
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, Reaction,
+    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, InboxWaiting, Reaction,
 };
 use relay_protocol::delivery::DeliveryReason;
 use relay_protocol::event::{MessageReacted, MessageRead, ReactionChange, RelayEvent};
@@ -21,9 +23,9 @@ use super::steps::Taken;
 use super::writer::Tx;
 use crate::delivery::apply::Step;
 use crate::error::{Error, Result};
-use crate::store::position::{Position, id_at};
+use crate::store::position::Position;
 use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
-use crate::store::requests::{PageRequest, ReactionRequest, ReadMark, Viewer};
+use crate::store::requests::{InboxQuery, PageRequest, ReactionRequest, ReadMark, Viewer};
 use crate::store::sent::events_before_deliveries;
 
 pub(super) fn react(tx: &mut Tx<'_>, request: &ReactionRequest) -> Result<Vec<Reaction>> {
@@ -123,7 +125,8 @@ fn settle_read(tx: &mut Tx<'_>, full: &FullMessage, mark: &ReadMark) -> Result<(
             continue;
         }
         let stored = load_delivery(tx.connection, position)?;
-        if !stored.row.state.is_with_session() {
+        let waits = mark.gate.wait_reason(&stored.row).is_some();
+        if !waits && !stored.row.state.is_with_session() {
             tx.step(stored, &Taken::plain(&Step::Read(mark.door), mark.at))?;
         }
     }
@@ -137,20 +140,6 @@ const UNREAD_LOOKED_AT: usize = 10 * UNREAD_COUNTED;
 struct Shelf {
     room: RoomRow,
     read_to: Position,
-}
-
-/// The rooms of an agent where something was said since it last read.
-fn shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
-    let mut shelves = all_shelves(connection, agent)?;
-    let mut result = Ok(());
-    shelves.retain(|shelf| match room_index::last(connection, shelf.room.no) {
-        Ok(last) => last.is_some_and(|last| last > shelf.read_to),
-        Err(error) => {
-            result = Err(error);
-            false
-        }
-    });
-    result.map(|()| shelves)
 }
 
 fn all_shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
@@ -168,45 +157,104 @@ fn all_shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
         .collect::<rusqlite::Result<_>>()?)
 }
 
-/// What an agent has not read. Replies count where the agent takes part in the thread.
+/// What an agent has not read. Replies count where the agent takes part in the thread. What has to wait for its moment is listed apart,
+/// without its text, and does not count.
 ///
 /// Everything unread is counted, but only the messages that the page shows are put together.
 pub(super) fn inbox(
     connection: &Connection,
     workspace: &WorkspaceRow,
-    agent: AgentNo,
-    limit: usize,
+    query: &InboxQuery,
 ) -> Result<Inbox> {
+    let agent = query.agent;
     let mut inbox = Inbox {
         items: Vec::new(),
+        waiting: Vec::new(),
         channels: Vec::new(),
         conversations: Vec::new(),
         mentions: 0,
         unread: 0,
         more: false,
     };
+    let mut beside = Beside::find(connection, query)?;
     let mut found = Vec::new();
-    for shelf in shelves(connection, agent)? {
-        let unread = unread(connection, agent, &shelf)?;
+    for shelf in all_shelves(connection, agent)? {
+        let mut unread = match room_index::last(connection, shelf.room.no)? {
+            Some(last) if last > shelf.read_to => unread(connection, agent, &shelf)?,
+            _ => Vec::new(),
+        };
         inbox.more |= unread.len() == UNREAD_COUNTED;
-        count(connection, agent, &shelf.room, &unread, &mut inbox)?;
+        unread.extend(beside.behind(&shelf));
+        let counted = unread.iter().filter(|one| !beside.waits(one.position));
+        count(connection, agent, &shelf.room, counted, &mut inbox)?;
         found.extend(unread);
     }
-    inbox.more |= found.len() > limit;
     // By place and not by id: ids begin with the time, and clocks can go back.
     found.sort_unstable_by_key(|unread| unread.position);
-    found.truncate(limit);
-    inbox.items = found
-        .iter()
-        .map(|unread| item(connection, workspace, agent, unread.position))
-        .collect::<Result<_>>()?;
+    for unread in &found {
+        if inbox.items.len() == query.limit {
+            inbox.more = true;
+            break;
+        }
+        match entry(connection, workspace, query, unread)? {
+            Some(Entry::Readable(item)) => inbox.items.push(*item),
+            Some(Entry::Waiting(waiting)) if inbox.waiting.len() < query.limit => {
+                inbox.waiting.push(*waiting);
+            }
+            Some(Entry::Waiting(_)) => inbox.more = true,
+            None => {}
+        }
+    }
     Ok(inbox)
+}
+
+/// Deliveries that stay when those around them are read.
+struct Beside {
+    /// By the room of their messages.
+    by_room: HashMap<RoomNo, Vec<Unread>>,
+    /// The messages that have to wait.
+    waiting: HashSet<Position>,
+}
+
+impl Beside {
+    fn find(connection: &Connection, query: &InboxQuery) -> Result<Self> {
+        let mut by_room: HashMap<RoomNo, Vec<Unread>> = HashMap::new();
+        let mut statement =
+            connection.prepare_cached("SELECT room FROM messages WHERE position = ?1")?;
+        for row in &query.beside {
+            let room = statement.query_row([row.message.key()], |row| row.get(0))?;
+            by_room.entry(RoomNo(room)).or_default().push(Unread {
+                position: row.message,
+                is_mention: row.reason == DeliveryReason::Mention,
+                delivery: Some(row.position),
+            });
+        }
+        let waits = query.beside.iter();
+        let waits = waits.filter(|row| query.gate.wait_reason(row).is_some());
+        Ok(Self {
+            by_room,
+            waiting: waits.map(|row| row.message).collect(),
+        })
+    }
+
+    /// Those of a room that the agent has read past.
+    fn behind(&mut self, shelf: &Shelf) -> impl Iterator<Item = Unread> {
+        let all = self.by_room.remove(&shelf.room.no).unwrap_or_default();
+        let read_to = shelf.read_to;
+        all.into_iter().filter(move |one| one.position <= read_to)
+    }
+
+    fn waits(&self, message: Position) -> bool {
+        self.waiting.contains(&message)
+    }
 }
 
 /// A message that was not read, as far as counting needs to know it.
 struct Unread {
     position: Position,
     is_mention: bool,
+    /// Its delivery, for one that was read past.
+    delivery: Option<Position>,
 }
 
 fn unread(connection: &Connection, agent: AgentNo, shelf: &Shelf) -> Result<Vec<Unread>> {
@@ -258,39 +306,78 @@ fn belongs(
     Ok(counts.then_some(Unread {
         position,
         is_mention,
+        delivery: None,
     }))
 }
 
-fn item(
-    connection: &Connection,
-    workspace: &WorkspaceRow,
-    agent: AgentNo,
-    position: Position,
-) -> Result<InboxItem> {
-    let full = full_at(connection, workspace.id, position)?;
-    let delivery = delivery_to(connection, full.first_delivery(), full.recipients, agent)?;
-    Ok(InboxItem {
-        delivery_id: delivery
-            .map(|(position, _, _)| id_at(workspace.id, position, full.message.created_at)),
-        state: delivery.map(|(_, state, _)| state),
-        // Without a delivery it was sent before the agent could get one, to the whole room.
-        reason: delivery.map_or(DeliveryReason::Message, |(_, _, reason)| reason),
-        message: full.message,
-    })
+/// A message in an inbox.
+enum Entry {
+    Readable(Box<InboxItem>),
+    Waiting(Box<InboxWaiting>),
 }
 
-fn count(
+/// A message as the inbox shows it; nothing if it was read past and its delivery has ended since.
+fn entry(
+    connection: &Connection,
+    workspace: &WorkspaceRow,
+    query: &InboxQuery,
+    unread: &Unread,
+) -> Result<Option<Entry>> {
+    let full = full_at(connection, workspace.id, unread.position)?;
+    let own = match unread.delivery {
+        Some(position) => Some(position),
+        None => delivery_to(
+            connection,
+            full.first_delivery(),
+            full.recipients,
+            query.agent,
+        )?
+        .map(|(position, _, _)| position),
+    };
+    let delivery = own.map(|position| load_delivery(connection, position));
+    let row = delivery.transpose()?.map(|stored| stored.row);
+    if unread.delivery.is_some() && row.as_ref().is_none_or(|row| row.state.is_terminal()) {
+        return Ok(None);
+    }
+    let waiting = row.as_ref().and_then(|row| query.gate.wait_reason(row));
+    // Without a delivery it was sent before the agent could get one, to the whole room.
+    let reason = row
+        .as_ref()
+        .map_or(DeliveryReason::Message, |row| row.reason);
+    let delivery_id = row.as_ref().map(|row| row.id(workspace.id));
+    Ok(Some(match (waiting, delivery_id) {
+        (Some(waiting), Some(delivery_id)) => Entry::Waiting(Box::new(InboxWaiting {
+            message_id: full.message.id,
+            delivery_id,
+            from: full.message.from,
+            to: full.message.to,
+            reason,
+            waiting,
+        })),
+        _ => Entry::Readable(Box::new(InboxItem {
+            delivery_id,
+            state: row.map(|row| row.state),
+            reason,
+            message: full.message,
+        })),
+    }))
+}
+
+fn count<'u>(
     connection: &Connection,
     agent: AgentNo,
     room: &RoomRow,
-    unread: &[Unread],
+    counted: impl Iterator<Item = &'u Unread>,
     inbox: &mut Inbox,
 ) -> Result<()> {
-    if unread.is_empty() {
+    let (mut unread, mut mentions) = (0, 0);
+    for one in counted {
+        unread += 1;
+        mentions += u64::from(one.is_mention);
+    }
+    if unread == 0 {
         return Ok(());
     }
-    let mentions = unread.iter().filter(|unread| unread.is_mention).count() as u64;
-    let unread = unread.len() as u64;
     inbox.mentions += mentions;
     inbox.unread += unread;
     if room.kind == RoomKind::Channel {

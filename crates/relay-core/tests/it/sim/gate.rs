@@ -238,7 +238,7 @@ gate! {
         fn session_of_token(&self, token: Hash) -> Option<(SessionNo, SessionId)>;
         fn sessions(&self, viewer: Viewer, agent: Option<String>, page: PageRequest) -> Page<Arc<SessionRow>>;
         fn open_sessions(&self, after: SessionNo, limit: usize) -> Vec<Arc<SessionRow>>;
-        fn inbox(&self, workspace_no: u32, agent: AgentNo, limit: usize) -> Inbox;
+        fn inbox(&self, query: InboxQuery) -> Inbox;
         fn conversations(&self, workspace_no: u32, agent: AgentNo, page: PageRequest) -> Page<Conversation>;
         fn search(&self, viewer: Viewer, search: Search) -> Page<SearchHit>;
         fn actions(&self, query: ActionQuery) -> Page<ActionRow>;

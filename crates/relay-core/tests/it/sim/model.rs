@@ -198,7 +198,15 @@ impl Model {
             }
             RelayEvent::DeliveryDelivered(event) => {
                 self.moves(event.delivery_id, Stand::Ended("delivered"), logged.at)?;
-                self.told(event.delivery_id)?.delivered = true;
+                let told = self.told(event.delivery_id)?;
+                told.delivered = true;
+                let told = told.clone();
+                // Without a session it was read in the inbox.
+                let (ask, _) = self.ask(&told);
+                let waits = ask.mode == Some(DeliveryMode::Manual) && !ask.allow_downgrade;
+                if event.session_id.is_none() && waits && !told.flushed {
+                    return Err(format!("{} was read before its flush", event.delivery_id));
+                }
             }
             RelayEvent::DeliveryDeferred(event) => {
                 let reason = event.reason.as_deref();

@@ -53,7 +53,12 @@ pub(super) fn examples() -> Vec<Example> {
         Inbox: r#"{"items":[{"message":%M,"reason":"message","deliveryId":"%4","state":"pending"}],
             "channels":[{"channel":"general","unread":1,"mentions":0}],
             "conversations":[{"conversationId":"%8","with":["bob"],"unread":1}],
-            "mentions":0,"unread":2,"more":false}"#;
+            "mentions":0,"unread":2,"more":false}"#,
+            r#"{"items":[],"waiting":[{"messageId":"%5","deliveryId":"%4","from":{"name":"a"},
+            "to":{"kind":"channel","channelName":"general"},"reason":"dm","waiting":{"why":"it waits for a flush","code":"manual",
+            "waitsFor":"manual","since":"%T"}}],"channels":[],"conversations":[],"mentions":0,"unread":0,"more":false}"#;
+        InboxWaiting: r#"{"messageId":"%5","deliveryId":"%4","from":{"name":"a"},"to":{"kind":"channel","channelName":"general"},
+            "reason":"mention","waiting":{"why":"the session is active","code":"boundary","waitsFor":"on-idle","since":"%T"}}"#;
         Conversation: r#"{"conversationId":"%8","participants":["a","b"],"lastMessageAt":"%T","unread":0}"#;
         SearchQuery: r#"{"q":"ship"}"#, r#"{"q":"ship","channel":"general","from":"bob","after":"%T",
             "before":"%T","cursor":"c","limit":5}"#;

@@ -111,3 +111,40 @@ async fn messages_are_found_by_their_words() {
     let before = desk.ok(&["search", "changelog", "--before", "1h"]).await;
     assert_eq!(before, "nothing found\n");
 }
+
+#[tokio::test]
+async fn the_inbox_names_what_waits_and_does_not_show_it() {
+    let desk = Desk::new().await;
+    desk.register(&["ada", "bob"]).await;
+    let sent = desk
+        .json(&[
+            "send",
+            "bob",
+            "secret plan",
+            "--as",
+            "ada",
+            "--mode",
+            "manual",
+            "--no-wait",
+        ])
+        .await;
+    for arguments in [
+        &["inbox", "--as", "bob", "--ack"][..],
+        &["inbox", "--as", "bob"],
+    ] {
+        let shown = desk.ok(arguments).await;
+        let expected = "@ada waits: it waits for a flush  ID\n\nnothing unread\n";
+        assert_eq!(shown, expected);
+    }
+    let inbox = desk.json(&["inbox", "--as", "bob"]).await;
+    let waits = &inbox["waiting"][0];
+    assert_eq!(
+        (&waits["deliveryId"], &waits["waiting"]["code"]),
+        (&sent["deliveries"][0]["deliveryId"], &"manual".into())
+    );
+    assert!(!inbox.to_string().contains("secret plan"));
+    desk.run(&["delivery", "flush", "bob", "--mode", "manual"])
+        .await;
+    let shown = desk.ok(&["inbox", "--as", "bob", "--ack"]).await;
+    assert!(shown.contains("secret plan"), "{shown}");
+}
