@@ -52,6 +52,8 @@ pub trait Visitor: Send + Sync + 'static {
 pub struct Workshop {
     /// Who can be asked.
     pub models: Models,
+    /// Why some can't be asked that should be, in sentences for people.
+    pub warnings: Vec<String>,
     /// Who is asked when nobody is named.
     pub default_model: Option<String>,
     /// What can be called.
@@ -109,9 +111,13 @@ impl<V: Visitor> Drives for ModelChats<V> {
         let Workshop {
             models,
             default_model,
+            warnings,
             ..
         } = &self.shared.workshop;
-        ModelList::new(models.names(), default_model.clone())
+        ModelList {
+            warnings: warnings.clone(),
+            ..ModelList::new(models.names(), default_model.clone())
+        }
     }
 
     fn prepare(

@@ -12,6 +12,9 @@ pub struct ModelList {
     /// The one that is taken when none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_model: Option<String>,
+    /// Why models are missing that the server was set up with, in sentences for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl ModelList {
@@ -20,6 +23,7 @@ impl ModelList {
     pub fn new(models: Vec<String>, default_model: Option<String>) -> Self {
         Self {
             default_model: default_model.filter(|name| models.contains(name)),
+            warnings: Vec::new(),
             models,
         }
     }

@@ -38,7 +38,9 @@ pub struct Config {
     pub silence: Duration,
     /// How long a socket without a credential in its header may take to say `hello`. Default: 10 s.
     pub hello_timeout: Duration,
-    /// How often unused uploads, old idempotency keys and dead tokens are removed. Default: 1 h.
+    /// How long after the start unused uploads, old idempotency keys and dead tokens are removed first. Default: 10 s.
+    pub collect_garbage_after: Duration,
+    /// How often that is done from then on. Default: 1 h.
     pub collect_garbage_every: Duration,
     /// How the server calls others, such as sessions with webhooks. Default: the internet alone.
     pub outbound: Outbound,
@@ -69,6 +71,7 @@ impl Default for Config {
             ping_every: Duration::from_secs(10),
             silence: Duration::from_millis(SILENCE_MS),
             hello_timeout: Duration::from_millis(HELLO_TIMEOUT_MS),
+            collect_garbage_after: Duration::from_secs(10),
             collect_garbage_every: Duration::from_secs(3_600),
             outbound: Outbound::default(),
             mcp: Mcp::default(),

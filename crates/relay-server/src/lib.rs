@@ -36,5 +36,5 @@ pub use config::{Config, Rate};
 pub use local::{Doors, LocalDoor, LocalListener, local};
 pub use mcp::{Mcp, McpAnswer, McpService, McpVisit};
 pub use routes::{RouteInfo, openapi_document, route_list};
-pub use serve::{ServeError, serve};
+pub use serve::{ServeError, serve, serve_announced};
 pub use written::Written;

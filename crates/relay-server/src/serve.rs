@@ -70,6 +70,17 @@ pub async fn serve(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    serve_announced(doors, engine, config, || {}, shutdown).await
+}
+
+/// Serves as [`serve`] does, and calls `ready` once, right before the first connection is accepted.
+pub async fn serve_announced(
+    doors: impl Into<Doors>,
+    engine: Arc<Engine>,
+    config: Config,
+    ready: impl FnOnce(),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let mut doors = doors.into();
     let address = doors.network.local_addr()?;
     let home = Home::new(address.ip(), &config.allowed_hosts, &config.allowed_origins);
@@ -84,10 +95,12 @@ pub async fn serve(
     engine.start().await?;
     webhook::relink(&engine, server.app.calls()).await?;
     tracing::info!(%address, "listening");
+    ready();
     let mut driven = tokio::spawn(drive(engine.clone()));
     let mut calling = tokio::spawn(outbox::run(engine.clone(), server.app.calls().clone()));
     let mut collecting = tokio::spawn(collect_garbage(
         engine.clone(),
+        server.app.config().collect_garbage_after,
         server.app.config().collect_garbage_every,
     ));
     let serving = async {
@@ -123,9 +136,12 @@ async fn drive(engine: Arc<Engine>) -> Infallible {
     engine.keep_delivering(tokio::time::sleep).await
 }
 
-async fn collect_garbage(engine: Arc<Engine>, every: Duration) {
+/// Collects garbage soon after the start, so that a server that is often started anew does it, too, and from time to time.
+async fn collect_garbage(engine: Arc<Engine>, after: Duration, every: Duration) {
+    let mut wait = after;
     loop {
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(wait).await;
+        wait = every;
         match engine.collect_garbage(&Caller::process_owner()).await {
             Ok(removed) => tracing::debug!(removed, "collected garbage"),
             Err(error) => tracing::warn!(%error, "garbage could not be collected"),

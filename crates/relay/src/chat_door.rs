@@ -55,8 +55,13 @@ pub(crate) fn chat(
         ..
     } = &settings.chat;
     let directory = directory(&settings.chat)?;
+    let offered = models(&settings.providers, |name| std::env::var(name).ok())?;
+    for warning in &offered.warnings {
+        tracing::warn!("{warning}");
+    }
     let workshop = Workshop {
-        models: models(&settings.providers, |name| std::env::var(name).ok())?,
+        models: offered.models,
+        warnings: offered.warnings,
         default_model: (!default_model.is_empty()).then(|| default_model.clone()),
         tools: tools(&directory, settings, around)?,
         cwd: directory.to_str().map(str::to_owned),

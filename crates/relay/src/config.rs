@@ -38,6 +38,7 @@ const AT_LEAST_ONE: &[&str] = &[
     "server.header_timeout_s",
     "server.body_timeout_s",
     "server.ping_every_s",
+    "server.collect_garbage_s",
     "limits.requests_at_once",
     "limits.failed_authentications_at_once",
     "permissions.expires_after_s",
@@ -88,6 +89,7 @@ pub(crate) struct ServerSettings {
     pub(crate) body_timeout_s: u64,
     pub(crate) ping_every_s: u64,
     pub(crate) silence_s: u64,
+    pub(crate) collect_garbage_s: u64,
 }
 
 /// How often things may happen.

@@ -23,11 +23,48 @@ const USUAL: &[(&str, ProviderKind, &str)] = &[
 /// The provider that is always there, and what it plays.
 const SCRIPTED: (&str, &str, &str) = ("scripted", "demo", include_str!("models/demo.json"));
 
-/// All models. `variable` is the environment.
+/// The models that a server offers, and why it lacks some.
+#[derive(Debug)]
+pub(crate) struct OfferedModels {
+    /// Those that can be chatted with.
+    pub(crate) models: Models,
+    /// For each provider that is left out, a sentence for people.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Names the providers of the configuration whose key is missing, each with what helps. `variable` is the environment.
+pub(crate) fn missing_keys(
+    configured: &[(String, ProviderConfig)],
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let configured = configured.iter();
+    configured
+        .filter_map(|(name, config)| missing_key(name, config, &variable))
+        .collect()
+}
+
+/// Why a provider has to be left out.
+fn missing_key(
+    name: &str,
+    config: &ProviderConfig,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let variable_name = config.key_env.as_ref()?;
+    let key = variable(variable_name).filter(|key| !key.is_empty());
+    key.is_none().then(|| {
+        format!(
+            "providers.{name} is left out: the environment has no variable {variable_name} with its key; set it, and start the \
+             server again"
+        )
+    })
+}
+
+/// Builds all models; a provider whose key is missing is left out. `variable` is the environment.
 pub(crate) fn models(
     configured: &[(String, ProviderConfig)],
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Models> {
+) -> Result<OfferedModels> {
+    let mut warnings = Vec::new();
     let mut models = Models::default();
     let (name, model, script) = SCRIPTED;
     let script: Script = script.parse().context("the script of the demonstration")?;
@@ -39,6 +76,10 @@ pub(crate) fn models(
         }
     }
     for (name, config) in configured {
+        if let Some(why) = missing_key(name, config, &variable) {
+            warnings.push(why);
+            continue;
+        }
         let provider = provider(config, &variable).with_context(|| format!("providers.{name}"))?;
         let listed = match config.kind {
             ProviderKind::Script if config.models.is_empty() => vec!["script".to_owned()],
@@ -46,7 +87,7 @@ pub(crate) fn models(
         };
         models = models.with(name.clone(), provider, listed);
     }
-    Ok(models)
+    Ok(OfferedModels { models, warnings })
 }
 
 fn provider(
@@ -61,8 +102,7 @@ fn provider(
     }
     let key = match (&config.key, &config.key_env) {
         (Some(key), _) => key.clone(),
-        (None, Some(name)) => variable(name)
-            .with_context(|| format!("key_env: the environment has no variable {name}"))?,
+        (None, Some(name)) => variable(name).unwrap_or_default(),
         (None, None) => String::new(),
     };
     by_http(config.kind, config.base_url.clone(), &key)
@@ -103,7 +143,7 @@ mod tests {
     #[test]
     fn the_usual_ones_are_there_with_their_keys() {
         let names = |variable: fn(&str) -> Option<String>| {
-            let models = models(&[], variable).unwrap();
+            let models = models(&[], variable).unwrap().models;
             (models.names(), models.find("openai/gpt-9").is_ok())
         };
         assert_eq!(names(none), (vec!["scripted/demo".to_owned()], false));
@@ -121,17 +161,8 @@ mod tests {
             ..config(ProviderKind::Openai)
         };
         let found = models(&[("local".to_owned(), local)], none).unwrap();
-        assert_eq!(found.names(), ["local/llama", "scripted/demo"]);
-        let missing = ProviderConfig {
-            key_env: Some("NOT_THERE".to_owned()),
-            ..config(ProviderKind::Anthropic)
-        };
-        let refused = models(&[("a".to_owned(), missing)], none).unwrap_err();
-        let refused = format!("{refused:#}");
-        assert_eq!(
-            refused,
-            "providers.a: key_env: the environment has no variable NOT_THERE"
-        );
+        assert_eq!(found.models.names(), ["local/llama", "scripted/demo"]);
+        assert_eq!(found.warnings, [""; 0]);
         let wrong = ProviderConfig {
             base_url: Some("nonsense".to_owned()),
             ..config(ProviderKind::Openai)
@@ -141,5 +172,34 @@ mod tests {
             format!("{refused:#}").starts_with("providers.a: base_url: "),
             "{refused:#}"
         );
+    }
+
+    /// The server ended, after it had said that it was ready.
+    #[test]
+    fn a_provider_without_its_key_is_left_out() {
+        let keyed = |name: &str| {
+            let config = ProviderConfig {
+                key_env: Some(name.to_owned()),
+                models: vec!["m".to_owned()],
+                ..config(ProviderKind::Anthropic)
+            };
+            (name.to_lowercase(), config)
+        };
+        let configured = ["THERE", "EMPTY", "MISSING"].map(keyed);
+        let variable = |name: &str| match name {
+            "THERE" => Some("key".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let found = models(&configured, variable).unwrap();
+        assert_eq!(found.models.names(), ["scripted/demo", "there/m"]);
+        let expected = ["empty", "missing"].map(|name| {
+            format!(
+                "providers.{name} is left out: the environment has no variable {} with its key; set it, and start the server again",
+                name.to_uppercase()
+            )
+        });
+        assert_eq!(found.warnings, expected);
+        assert_eq!(missing_keys(&configured, variable), expected);
     }
 }

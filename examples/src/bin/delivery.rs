@@ -271,6 +271,7 @@ fn attach(name: &str, capabilities: &AgentSessionCapabilities, resume: Option<St
         safe_states: None,
         status: None,
         resume,
+        keeps_messages: None,
         attempt: None,
     }
 }

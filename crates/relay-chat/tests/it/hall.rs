@@ -76,6 +76,7 @@ impl Plan {
                 Arc::new(model.clone()),
                 ["clever".to_owned(), "quick".to_owned()],
             ),
+            warnings: Vec::new(),
             default_model: self.default_model.map(str::to_owned),
             tools: match self.has_real_tools {
                 true => real(files.path()),

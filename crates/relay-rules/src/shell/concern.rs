@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::programs::{Nature, Program, base_name, program, subcommand};
+use super::runs::command_after;
 use super::scripts::{is_harmless_awk, is_harmless_sed};
 use super::{Segment, Word};
 
@@ -17,41 +18,44 @@ pub(crate) struct Concern {
 
 /// The first concern about a segment.
 pub(crate) fn concern(segment: &Segment) -> Option<Concern> {
-    let at = |word: &Word, why| {
-        Some(Concern {
-            range: word.range.clone(),
-            why,
-        })
+    concerns(segment).into_iter().next()
+}
+
+/// Every concern about a segment: what a wildcard stops at comes first.
+pub(crate) fn concerns(segment: &Segment) -> Vec<Concern> {
+    let at = |range: &Range<usize>, why| Concern {
+        range: range.clone(),
+        why,
     };
-    if let Some(assignment) = segment.assignments.first() {
-        return at(assignment, "an assignment before the program");
+    let mut found = Vec::new();
+    for assignment in &segment.assignments {
+        found.push(at(&assignment.range, "an assignment before the program"));
     }
-    if let Some(redirection) = segment.redirections.iter().find(|one| !one.is_harmless()) {
-        return Some(Concern {
-            range: redirection.range.clone(),
-            why: "a redirection",
-        });
+    for redirection in segment.redirections.iter().filter(|one| !one.is_harmless()) {
+        found.push(at(&redirection.range, "a redirection"));
     }
     let Some(program) = segment.words.first() else {
-        return Some(Concern {
-            range: segment.range.clone(),
-            why: "no program",
-        });
+        found.push(at(&segment.range, "no program"));
+        return found;
     };
-    if !program.is_literal() || program.text.is_empty() {
-        return at(program, "a program that only the shell knows");
-    }
-    if !program.text.is_ascii() {
-        return at(program, "a program with letters that look like others");
+    let is_known = program.is_literal() && !program.text.is_empty();
+    if !is_known {
+        found.push(at(&program.range, "a program that only the shell knows"));
+    } else if !program.text.is_ascii() {
+        let why = "a program with letters that look like others";
+        found.push(at(&program.range, why));
     }
     for word in &segment.words {
         if let Some(why) = expansion_concern(word) {
-            return at(word, why);
+            found.push(at(&word.range, why));
         }
     }
-    let arguments: Vec<&str> = segment.words.iter().map(|word| &*word.text).collect();
-    let (index, why) = program_concern(&arguments)?;
-    at(&segment.words[index], why)
+    if is_known {
+        let words: Vec<&str> = segment.words.iter().map(|word| &*word.text).collect();
+        let about = program_concerns(&words).into_iter();
+        found.extend(about.map(|(index, why)| at(&segment.words[index].range, why)));
+    }
+    found
 }
 
 fn expansion_concern(word: &Word) -> Option<&'static str> {
@@ -73,68 +77,98 @@ fn expansion_concern(word: &Word) -> Option<&'static str> {
 
 /// The first concern about a program and its arguments, and at which of the words.
 pub(crate) fn program_concern(words: &[&str]) -> Option<(usize, &'static str)> {
-    let name = base_name(words.first()?);
+    program_concerns(words).into_iter().next()
+}
+
+/// How many programs that run one another are looked at.
+const WRAPPED: usize = 8;
+
+/// Every concern about a program and its arguments, and at which of the words; also about what it runs.
+fn program_concerns(words: &[&str]) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for _ in 0..WRAPPED {
+        let words = &words[from..];
+        let own = own_concerns(words).into_iter();
+        found.extend(own.map(|(index, why)| (from + index, why)));
+        let row = words.first().and_then(|word| program(word));
+        let Some(Nature::Wrapper { values, operands }) = row.map(|row| row.nature) else {
+            break;
+        };
+        from += command_after(words, 1, values, operands).min(words.len());
+    }
+    found
+}
+
+/// Every concern about a program and its arguments, whatever it runs.
+fn own_concerns(words: &[&str]) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    let Some(name) = words.first().map(|word| base_name(word)) else {
+        return found;
+    };
     match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "sed" | "gsed" if !is_harmless_sed(&words[1..]) => return Some((0, "a script of sed")),
+        "sed" | "gsed" if !is_harmless_sed(&words[1..]) => found.push((0, "a script of sed")),
         "awk" | "gawk" | "mawk" | "nawk" if !is_harmless_awk(&words[1..]) => {
-            return Some((0, "a script of awk"));
+            found.push((0, "a script of awk"));
         }
         _ => {}
     }
-    let row = program(name)?;
+    let Some(row) = program(name) else {
+        return found;
+    };
     if name == "command" && matches!(words.get(1), Some(&"-v" | &"-V")) {
-        return None;
+        return found;
     }
     let subcommands = subcommand_indexes(name, words);
     let first = subcommands.first().copied().unwrap_or(words.len());
-    if let Some(found) = row_concern(row, words, 1, first.max(1)) {
-        return Some(found);
-    }
+    found.extend(row_concerns(row, words, 1, first.max(1)));
     if name == "git" {
         // Its one-letter options mean something else after the subcommand.
         let long = |word: &str| !word.starts_with('-') || word.starts_with("--");
         let minds = |(_, word): &(usize, &&str)| long(word) && row.minds(word);
-        if let Some((index, _)) = words.iter().enumerate().skip(first).find(minds) {
-            return Some((index, OPTION));
-        }
-    } else if let Some(found) = row_concern(row, words, first, words.len()) {
-        return Some(found);
+        let options = words.iter().enumerate().skip(first).filter(minds);
+        found.extend(options.map(|(index, _)| (index, OPTION)));
+    } else {
+        found.extend(row_concerns(row, words, first, words.len()));
     }
-    subcommands.into_iter().find_map(|index| {
-        let row = subcommand(name, words[index])?;
-        row_concern(row, words, index + 1, words.len())
-    })
+    for index in subcommands {
+        if let Some(row) = subcommand(name, words[index]) {
+            found.extend(row_concerns(row, words, index + 1, words.len()));
+        }
+    }
+    found
 }
 
 const OPTION: &str = "an option that runs, loads or writes something";
 
-/// The first concern of a row about the words in a range.
-fn row_concern(
+/// The concerns of a row about the words in a range.
+fn row_concerns(
     row: &Program,
     words: &[&str],
     from: usize,
     to: usize,
-) -> Option<(usize, &'static str)> {
+) -> Vec<(usize, &'static str)> {
     match row.nature {
         Nature::Wrapper { .. } | Nature::ShellText { .. } => {
-            return Some((0, "a program that runs others"));
+            return vec![(0, "a program that runs others")];
         }
-        Nature::Opaque => return Some((0, "a program that runs what can't be seen here")),
+        Nature::Opaque => return vec![(0, "a program that runs what can't be seen here")],
         Nature::Shell | Nature::Interpreter if reads_its_input(words) => {
-            return Some((0, "an interpreter that reads code from its input"));
+            return vec![(0, "an interpreter that reads code from its input")];
         }
         Nature::Shell | Nature::Interpreter | Nature::Plain => {}
     }
+    let why = match row.nature {
+        Nature::Shell | Nature::Interpreter => "an interpreter with code in its arguments",
+        _ => OPTION,
+    };
     let words = words.get(..to).unwrap_or(words);
-    let found = words
+    let minded = words
         .iter()
         .enumerate()
         .skip(from)
-        .find(|(index, word)| row.minds(word) || is_old_style(words[0], *index, word, row));
-    found.map(|(index, _)| match row.nature {
-        Nature::Shell | Nature::Interpreter => (index, "an interpreter with code in its arguments"),
-        _ => (index, OPTION),
-    })
+        .filter(|(index, word)| row.minds(word) || is_old_style(words[0], *index, word, row));
+    minded.map(|(index, _)| (index, why)).collect()
 }
 
 /// Whether an interpreter has no file to run.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::concern::concern;
+use super::concern::concerns;
 use super::{Reading, Segment, read};
 
 /// What a part of a command is.
@@ -40,9 +40,9 @@ pub fn marks(command: &str) -> Vec<(Range<usize>, Mark)> {
 }
 
 fn mark_segment(segment: &Segment, marks: &mut Vec<(Range<usize>, Mark)>) {
-    let concern = concern(segment).map(|concern| concern.range);
+    let concerns = concerns(segment);
     let mark = |range: &Range<usize>, is_unknown: bool, mark| {
-        let danger = is_unknown || concern.as_ref() == Some(range);
+        let danger = is_unknown || concerns.iter().any(|concern| concern.range == *range);
         (range.clone(), if danger { Mark::Danger } else { mark })
     };
     for word in &segment.assignments {
@@ -93,4 +93,45 @@ fn in_order(
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dangers(command: &str) -> Vec<&str> {
+        let marks = marks(command).into_iter();
+        marks
+            .filter(|(_, mark)| *mark == Mark::Danger)
+            .filter_map(|(range, _)| command.get(range))
+            .collect()
+    }
+
+    /// The first one alone was marked, and drew the eye away from the others.
+    #[test]
+    fn every_concern_of_a_command_is_marked() {
+        let cases: &[(&str, &[&str])] = &[
+            ("ls -l", &[]),
+            ("git status && cargo test", &[]),
+            ("A=1 B=2 ls", &["A=1", "B=2"]),
+            (
+                "git -c core.pager=evil --exec-path=/tmp log",
+                &["-c", "--exec-path=/tmp"],
+            ),
+            (
+                "find . -exec rm {} + -fprintf out %p -delete",
+                &["-exec", "-fprintf", "-delete"],
+            ),
+            ("A=1 sudo rm $X $(y)", &["A=1", "sudo", "$X", "$(y)"]),
+            ("timeout 5 git -c core.pager=evil log", &["timeout", "-c"]),
+            ("python3 -c 'x' > out", &["-c"]),
+            (
+                "sudo find . -delete; tar --checkpoint-action=x -I y",
+                &["sudo", "-delete", "--checkpoint-action=x", "-I"],
+            ),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(dangers(command), *expected, "{command}");
+        }
+    }
 }

@@ -246,7 +246,7 @@ impl Runs {
 }
 
 /// Where the command of a wrapper begins.
-fn command_after(words: &[&str], start: usize, values: &str, operands: usize) -> usize {
+pub(super) fn command_after(words: &[&str], start: usize, values: &str, operands: usize) -> usize {
     let mut index = start;
     let mut operands = operands;
     while let Some(word) = words.get(index) {

@@ -13,6 +13,7 @@ mod description;
 mod doors;
 mod events;
 mod everywhere;
+mod garbage;
 mod inbound;
 mod layout;
 mod limits;

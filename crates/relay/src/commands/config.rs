@@ -8,6 +8,7 @@ use crate::config::Layers;
 use crate::contact::GlobalArguments;
 use crate::data::DataDirectory;
 use crate::failure::Outcome;
+use crate::models::missing_keys;
 use crate::output::{Output, Table};
 
 #[derive(Subcommand)]
@@ -31,6 +32,9 @@ pub(crate) struct ShowArguments {
 #[derive(Serialize)]
 struct Shown {
     items: Vec<Setting>,
+    /// What a server would start without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -60,8 +64,12 @@ pub(crate) fn run(command: &ConfigCommand, globals: &GlobalArguments, output: &O
             }),
     );
     // What a server would refuse is not shown as if it could be used.
-    layers.finish()?;
-    let shown = Shown { items };
+    let (settings, _) = layers.finish()?;
+    let warnings = missing_keys(&settings.providers, |name| std::env::var(name).ok());
+    for warning in &warnings {
+        output.note(&format!("warning: {warning}"));
+    }
+    let shown = Shown { items, warnings };
     output.show(&shown, |style| {
         let mut table = Table::new(&["setting", "value", "from"]);
         for item in &shown.items {

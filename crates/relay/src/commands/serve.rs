@@ -45,7 +45,7 @@ pub(crate) struct StartArguments {
     pub(crate) new_workspace: bool,
 }
 
-/// How a server says that it is ready. It is called once, and may not fail: the server runs.
+/// How a server says that it is ready. It is called once, when nothing can fail any more: the server runs.
 pub(crate) type Announce<'a> = &'a dyn Fn(&DataDirectory, &Credentials);
 
 /// `relay serve`.
@@ -132,7 +132,6 @@ async fn serve(
         permissions_expire_after: Duration::from_secs(settings.permissions.expires_after_s),
     };
     let (engine, credentials) = open(data, &options, url, arguments.new_workspace).await?;
-    announce(data, &credentials);
     let (door, doorway) = relay_server::local();
     let around = Surroundings {
         data: data.path(),
@@ -144,7 +143,9 @@ async fn serve(
         mcp: mcp_door::mcp(door),
         ..server_config(settings)
     };
-    let serving = relay_server::serve((listener, doorway), engine, config, stop.come());
+    let ready = || announce(data, &credentials);
+    let serving =
+        relay_server::serve_announced((listener, doorway), engine, config, ready, stop.come());
     tokio::select! {
         served = serving => Ok(served?),
         never = memory::give_back() => match never {},
@@ -305,6 +306,7 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
         body_timeout: Duration::from_secs(server.body_timeout_s),
         ping_every: Duration::from_secs(server.ping_every_s),
         silence: Duration::from_secs(server.silence_s),
+        collect_garbage_every: Duration::from_secs(server.collect_garbage_s),
         per_token: Rate {
             per_second: limits.requests_per_second,
             at_once: limits.requests_at_once,

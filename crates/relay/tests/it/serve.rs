@@ -408,3 +408,64 @@ async fn help_says_what_can_be_told() {
             .contains("--listen")
     );
 }
+
+/// It said that it was ready, and ended a moment later.
+#[tokio::test]
+async fn it_is_ready_only_once_everything_is_built() {
+    let setup = Setup::new();
+    std::fs::create_dir(setup.data()).unwrap();
+    let file = setup.data().join("relay.toml");
+    for (text, expected) in [
+        (
+            "[providers.a]\nkind = \"openai\"\nbase_url = \"nonsense\"\n",
+            "providers.a: base_url: ",
+        ),
+        (
+            "[chat]\ndirectory = \"/there/is/no/such/place\"\n",
+            "chat.directory: ",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for start in ["serve", "up"] {
+            let mut command = setup.relay();
+            command.args([start, "--listen", "127.0.0.1:0", "--data"]);
+            let said = refused(command.arg(setup.data())).await;
+            assert!(said.starts_with(expected), "{start}: {said}");
+        }
+    }
+}
+
+/// The whole server ended because of one key.
+#[tokio::test]
+async fn a_provider_without_its_key_is_left_out_with_a_warning() {
+    let mut setup = Setup::new();
+    std::fs::create_dir(setup.data()).unwrap();
+    let text = "[providers.far]\nkind = \"openai\"\nkey_env = \"NO_SUCH_KEY\"\nmodels = [\"m\"]\n";
+    std::fs::write(setup.data().join("relay.toml"), text).unwrap();
+    let why = "providers.far is left out: the environment has no variable NO_SUCH_KEY with its key";
+    let server = setup.start().await;
+    let log = std::fs::read_to_string(setup.file("log")).unwrap();
+    assert!(log.contains(why), "{log}");
+    let run = async |arguments: &[&str]| {
+        let mut command = setup.relay();
+        let done = output(command.args(arguments).arg("--data").arg(setup.data())).await;
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(done.stdout), text(done.stderr))
+    };
+    for command in [["chat", "--models"], ["config", "show"]] {
+        let (_, noted) = run(&command).await;
+        assert!(noted.starts_with(&format!("warning: {why}")), "{noted}");
+        let (found, _) = run(&[&command[..], &["--json"]].concat()).await;
+        let found: Value = serde_json::from_str(&found).unwrap();
+        let warning = found["warnings"][0].as_str().unwrap();
+        assert!(warning.starts_with(why), "{found}");
+    }
+    let (found, _) = run(&["chat", "--models"]).await;
+    assert!(
+        found.contains("scripted/demo") && !found.contains("far/m"),
+        "{found}"
+    );
+    let (found, _) = run(&["doctor"]).await;
+    assert!(found.contains(why), "{found}");
+    drop(server);
+}

@@ -42,7 +42,7 @@ pub(super) fn examples() -> Vec<Example> {
         AgentRegistered: r#"{"agent":%A,"token":"at_x"}"#;
         TokenRotated: r#"{"token":"at_y","graceUntil":"%T"}"#;
         UpdateAgent: r#"{"metadata":{}}"#;
-        ModelList: r#"{"models":["a/b"],"defaultModel":"a/b"}"#, r#"{"models":[]}"#;
+        ModelList: r#"{"models":["a/b"],"defaultModel":"a/b"}"#, r#"{"models":["a/b"],"warnings":["w"]}"#, r#"{"models":[]}"#;
         CreateChannel: r#"{"name":"ops"}"#, r#"{"name":"ops","topic":"t"}"#;
         UpdateChannel: r#"{}"#, r#"{"topic":"t","archived":true}"#;
         InviteAgents: r#"{"agents":["@bob"]}"#;

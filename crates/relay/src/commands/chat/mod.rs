@@ -87,6 +87,9 @@ pub(crate) async fn run(arguments: &ChatArguments, contact: &Contact, output: &O
 
 async fn models(chats: &Chats, output: &Output) -> Outcome {
     let found = chats.models().await?;
+    for warning in &found.warnings {
+        output.note(&format!("warning: {}", one_line(warning)));
+    }
     output.show(&found, |style| {
         let mut table = Table::new(&["model", ""]);
         for name in &found.models {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Layer};
 use super::report::Report;
 use crate::commands::serve::{self, StartArguments};
-use crate::config::Layers;
+use crate::config::{Layers, Settings};
 use crate::credentials::Credentials;
 use crate::data::{DataDirectory, path_in_shell};
 use crate::failure::Outcome;
 use crate::hints;
+use crate::models::missing_keys;
 use crate::platform::{self, FOR_WHOM};
 use crate::words::counted;
 
@@ -135,7 +136,7 @@ fn settings(data: &DataDirectory) -> Finding {
         .and_then(|layers| serve::layered(layers, &StartArguments::default(), data))
         .and_then(Layers::finish);
     match all {
-        Ok(_) => Finding::ok("a server can start with them"),
+        Ok((settings, _)) => providers(&settings),
         Err(error) => Finding::failed(
             format!("{error:#}"),
             format!(
@@ -144,6 +145,18 @@ fn settings(data: &DataDirectory) -> Finding {
             ),
         ),
     }
+}
+
+/// Whether every provider of models has its key.
+fn providers(settings: &Settings) -> Finding {
+    let missing = missing_keys(&settings.providers, |name| std::env::var(name).ok());
+    if missing.is_empty() {
+        return Finding::ok("a server can start with them");
+    }
+    Finding::warning(
+        missing.join("; "),
+        "set the variable where the server is started",
+    )
 }
 
 /// What is wrong with files that only their owner may read.

@@ -35,7 +35,7 @@ pub(crate) enum PermissionCommand {
         after_help = "Examples:\n  relay permission list --state pending\n  relay permission list --agent ada"
     )]
     List(ListArguments),
-    /// Show a request whole: the call, what \"always\" would cover, who was told, what became of it
+    /// Show a request whole: the call, what "always" would cover, who was told, what became of it
     #[command(
         after_help = "Examples:\n  relay permission show 01a1e393-83fa-768d-8000-01000000000b\n  relay permission show               the one that waits, if it is the only one"
     )]

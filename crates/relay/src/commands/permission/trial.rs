@@ -32,7 +32,7 @@ pub(crate) struct TestArguments {
     /// A shell command, as the parameter `command`
     #[arg(long)]
     command: Option<String>,
-    /// Rules to try instead of those in force: a file of JSON, such as {\"allowlist\": [\"bash:git status **\"]}
+    /// Rules to try instead of those in force: a file of JSON, such as {"allowlist": ["bash:git status **"]}
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The directory that relative paths are meant from [default: this one]

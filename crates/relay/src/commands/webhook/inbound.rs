@@ -16,9 +16,8 @@ pub(crate) enum InboundCommand {
     #[command(after_help = "\
 Examples:
   relay webhook inbound create '#general' --name CI
-  curl http://127.0.0.1:4000/hooks/ID -H 'authorization: bearer wh_…' \\
-    -H 'content-type: application/json' \\
-    -d '{\"message\": \"the build is green\", \"author\": \"builder\"}'
+  curl http://127.0.0.1:4000/hooks/ID -H 'authorization: bearer wh_…' -H 'content-type: application/json' -d \
+'{\"message\": \"the build is green\", \"author\": \"builder\"}'
 
 What comes in is shown as \"builder (via webhook)\", never as an agent. An `idempotency-key` header makes posting it \
 again harmless.")]

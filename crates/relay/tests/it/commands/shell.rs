@@ -11,8 +11,11 @@ async fn every_command_has_help_with_an_example() {
     let mut seen = 0;
     while let Some(path) = waiting.pop() {
         let path: Vec<String> = path;
+        let brief = finish(setup.relay().args(&path).arg("-h")).await;
         let done = finish(setup.relay().args(&path).arg("--help")).await;
         assert_eq!(done.code, 0, "{done:?}");
+        let escaped = brief.out.contains('\\') || done.out.contains('\\');
+        assert!(!escaped, "{path:?} shows a backslash: {}", done.out);
         let commands = done.out.split("\nCommands:\n").nth(1);
         let Some(commands) = commands else {
             assert!(done.out.contains("\nExample"), "{path:?} has no example");
@@ -45,6 +48,12 @@ async fn shells_and_the_manual_know_the_commands() {
     let pages = setup.file("man1");
     let done = finish(setup.relay().args(["man", text(&pages)])).await;
     assert_eq!(done.code, 0, "{done:?}");
+    for page in std::fs::read_dir(&pages).unwrap() {
+        let path = page.unwrap().path();
+        let page = std::fs::read_to_string(&path).unwrap();
+        let shown = ["\\\\", "\\e", "\\(rs"].map(|escape| page.contains(escape));
+        assert_eq!(shown, [false; 3], "{} shows a backslash", path.display());
+    }
     let page = std::fs::read_to_string(pages.join("relay-send.1")).unwrap();
     assert!(
         page.contains("Send a message and see what becomes of it"),
