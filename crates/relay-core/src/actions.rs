@@ -121,6 +121,7 @@ impl Engine {
     ) -> Result<Answer> {
         let viewer = caller.viewer()?;
         check_size("input", body.input.as_ref())?;
+        self.store_text_of(caller);
         for _ in 0..LOOKS {
             let action = self.store.action(viewer.workspace_no, name).await?;
             let fault = self.validators.fault(&action, body.input.as_ref());
@@ -167,6 +168,7 @@ impl Engine {
         body: CompleteInvocation,
     ) -> Result<Invocation> {
         check_size("output", body.output.as_ref())?;
+        self.store_text_of(caller);
         let row = self.store.invocation(caller.viewer()?, id).await?;
         let action = self.store.action(caller.workspace()?.no, &row.name).await;
         let fault = action.ok().filter(|action| action.no == row.action);
@@ -192,6 +194,7 @@ impl Engine {
         body: FailInvocation,
     ) -> Result<Invocation> {
         within("error", REASON_BYTES, body.error.len())?;
+        self.store_text_of(caller);
         let row = self.store.invocation(caller.viewer()?, id).await?;
         let outcome = InvocationOutcome::Failed {
             error: body.error,

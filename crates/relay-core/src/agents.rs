@@ -115,6 +115,7 @@ impl Engine {
         let agent = self.store.agent(viewer.workspace_no, bare(name)).await?;
         // What is out now may have been seen; nothing more goes out meanwhile.
         let (hold, offered) = self.runner.hold(agent.no);
+        self.runner.held.end_agent(agent.no);
         let release = Release {
             viewer,
             name: bare(name).to_owned(),

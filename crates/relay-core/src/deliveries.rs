@@ -50,7 +50,10 @@ impl Engine {
         let receipt = self.clean_receipt(body.delivery_id, body.receipt)?;
         let via = match via {
             Some(session) => Some(self.own_session(caller, session).await?),
-            None => None,
+            None => {
+                self.store_text_of(caller);
+                None
+            }
         };
         let of = via.as_ref().map(|row| row.agent).or(caller.viewer()?.agent);
         let via = via.map(|row| row.no);

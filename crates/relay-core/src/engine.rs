@@ -22,7 +22,6 @@ use crate::caller::{Caller, hash_token};
 use crate::callers::{Callers, CredentialWatch, Validity};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::ingest::Waiting;
 use crate::permissions::SharedFiles;
 use crate::runner::Runner;
 use crate::store::chain::Hash;
@@ -42,8 +41,6 @@ pub struct Engine {
     pub(crate) permissions_expire_ms: u64,
     /// Counts the changes of webhooks, for whoever calls them.
     pub(crate) webhook_changes: watch::Sender<u64>,
-    /// Text that sessions have reported and that waits because a secret may begin there.
-    pub(crate) waiting_text: Arc<Waiting>,
     /// The newest known state of each workspace, so that a send need not read its policy.
     workspaces: RwLock<HashMap<u32, Arc<WorkspaceRow>>>,
 }
@@ -64,7 +61,6 @@ impl Engine {
             files: Arc::new(NoFiles),
             permissions_expire_ms: PERMISSION_EXPIRES_MS,
             webhook_changes: watch::Sender::new(0),
-            waiting_text: Arc::default(),
             store,
             environment,
             redactor: Redactor::new(),
@@ -93,7 +89,7 @@ impl Engine {
 
     /// Delivers everything that is due now; says how long nothing will be, unless something happens.
     pub fn step(&self) -> Option<Duration> {
-        let text = self.store_waited();
+        let text = self.store_due_text();
         let wait = self.runner.step();
         [text, wait].into_iter().flatten().min()
     }
@@ -229,6 +225,13 @@ impl Engine {
         if known.policy.version <= workspace.policy.version {
             *known = workspace.clone();
         }
+    }
+}
+
+impl Drop for Engine {
+    /// Hands the store the text that sessions have reported and that is held.
+    fn drop(&mut self) {
+        self.stop_holding_text();
     }
 }
 

@@ -1,9 +1,13 @@
 //! What sessions report: the one path by which anything a session observes gets in.
 //!
 //! A report is validated, its secrets are removed, and it is stored: nothing goes around that. Text that
-//! comes in pieces (terminal, transcript, output of tools) goes through a stream per session and kind,
-//! which holds the end of a piece back while it may be the beginning of a secret.
+//! comes in pieces (terminal, transcript, output of tools) goes through a stream per session and kind
+//! (`streams`); an event whose end may begin a secret is held as a whole. `pending` keeps the order and answers
+//! callers, `held` hands reports to the store. docs/storage.md says why.
 
+mod held;
+mod pending;
+mod recall;
 mod streams;
 
 use std::time::Duration;
@@ -18,143 +22,161 @@ use relay_protocol::redact::Redactor;
 use relay_protocol::session::{Acked, BoundaryKind, NumberedEvent, ReportEvents};
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::wire;
+use tokio::sync::oneshot;
 
 use crate::caller::Caller;
 use crate::engine::{Engine, within};
 use crate::error::{Error, Result, StorageError};
 use crate::runner::Settling;
-use crate::store::{NumberedReport, Report, ReportKind, SessionNo, SessionRow};
+use crate::store::{NumberedReport, ReportKind, SessionRow};
 
-pub(crate) use self::streams::{SharedStreams, Streams, Waiting};
+pub(crate) use self::held::{HeldReports, SharedReports};
+use self::held::{OnStored, lock, observed};
+use self::pending::PendingReports;
+use self::streams::{StreamEnd, piece};
 
-/// How long it is until the ends of texts are stored that could not be.
-const AGAIN_AFTER_MS: u64 = 1_000;
+/// A report as it was read.
+enum Classified {
+    /// Text that comes in pieces.
+    Text(AgentSessionEvent),
+    /// Anything else, and the streams that it ends.
+    Other(ReportKind, StreamEnd),
+}
 
 impl Engine {
-    /// Stores what a session reports, all of it or nothing. Repeats are dropped; a gap is refused.
+    /// Stores what a session reports, all of it or nothing, and answers when it is on disk. Repeats are dropped; a
+    /// gap is refused. Text that may begin a secret is held for a moment, and so is its answer; the next report is
+    /// taken in meanwhile.
     pub async fn report(
         &self,
         caller: &Caller,
         session: SessionId,
         body: ReportEvents,
     ) -> Result<Acked> {
-        let row = self.own_session(caller, session).await?;
+        let row = self.session_of(caller, session).await?;
         let events = body.into_events();
         within("events", EVENTS_PER_BATCH, events.len())?;
         self.runner.heard_of(row.no);
-        let streams = self.runner.streams(row.no);
-        let mut held = streams.clone().lock_owned().await;
-        let mut after = held.clone();
-        let boundary = opens_tool_boundary(&events);
-        let mut settling = Vec::new();
-        let mut reports = Vec::with_capacity(events.len());
-        let acked = self
-            .runner
-            .session(session)
-            .map_or(row.acked, |row| row.acked);
-        for NumberedEvent { n, event } in events {
-            // What was stored before must not enter the streams again.
-            let report = match n <= acked {
-                true => NumberedReport::repeat(n),
-                false => self.classify(caller, &row, (n, event.0), &mut after, &mut settling)?,
-            };
-            reports.push(report);
-        }
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let runner = self.runner.clone();
-        let waiting = self.waiting_text.clone();
-        let session_no = row.no;
-        let report = Report {
-            session: row.no,
-            at: self.now(),
-            tails: Vec::new(),
-            events: reports,
-            jitter: self.bits() as u64,
-        };
-        self.store.report(report).then(move |result| {
-            for settling in settling {
-                settling.finish(result.is_ok());
-            }
-            if result.is_ok() {
-                *held = after;
-                if let Some(at) = held.next_due().filter(|_| !held.queued) {
-                    held.queued = true;
-                    waiting.put(at, session_no, streams);
-                    runner.ring();
-                }
-                if boundary {
-                    runner.open(session_no, BoundaryKind::NextToolCall);
-                }
-            }
-            drop(held);
-            let _ = tell.send(result);
-        });
-        let reported = told.await.unwrap_or(Err(StorageError::Closed.into()))?;
-        Ok(Acked {
-            acked: reported.acked,
-        })
+        let answered = self.take_reports(caller, &row, events)?;
+        answered.await.unwrap_or(Err(StorageError::Closed.into()))
     }
 
-    /// Stores what streams have held back for long enough; says how long nothing will have been.
-    pub(crate) fn store_waited(&self) -> Option<Duration> {
-        let now = self.runner.mono();
-        while let Some((session, streams)) = self.waiting_text.take(now) {
-            self.store_tails(session, streams, now);
+    /// Takes in reports and hands those to the store that need not wait.
+    fn take_reports(
+        &self,
+        caller: &Caller,
+        row: &SessionRow,
+        mut events: Vec<NumberedEvent>,
+    ) -> Result<oneshot::Receiver<Result<Acked>>> {
+        let shared = self.runner.reports(row.no);
+        let mut reports = lock(&shared);
+        reports.is_stored(self.newest_acked(row));
+        let accepted = reports.accepted();
+        let new = events.split_off(reports.count_known(&events)?);
+        // What was taken in before is acknowledged no earlier than what it repeats.
+        let last_known = events.last().map_or(0, |event| event.n);
+        let (Some(first), Some(last)) = (new.first(), new.last()) else {
+            return Ok(reports.wait_for(last_known, last_known));
+        };
+        let (first, last) = (first.n, last.n);
+        check_goes_on(row)?;
+        let mut settling = Vec::new();
+        let boundary = opens_tool_boundary(&new);
+        let classified = new.into_iter().map(|NumberedEvent { n, event }| {
+            let classified = self.classify(caller, row, event.0, &mut settling);
+            Ok((n, classified?))
+        });
+        let classified: Vec<_> = classified.collect::<Result<_>>()?;
+        self.recall_text(row, &mut reports)?;
+        for (n, event) in classified {
+            self.take_in(&mut reports, n, event);
         }
-        let next = self.waiting_text.next_due();
+        reports.accept(last);
+        let answered = reports.wait_for(first, last);
+        let (runner, session) = (self.runner.clone(), row.no);
+        let on_stored: OnStored = Box::new(move |is_stored| {
+            for settling in settling {
+                settling.finish(is_stored);
+            }
+            if is_stored && boundary {
+                runner.open(session, BoundaryKind::NextToolCall);
+            }
+        });
+        let of = (row.no, row.agent);
+        let held = &self.runner.held;
+        held.submit(of, &shared, reports, accepted, Some(on_stored));
+        // The one who drives the engine has to know when the hold is due.
+        self.runner.ring();
+        Ok(answered)
+    }
+
+    /// Lets the text streams of a session go on where a former process has left them.
+    fn recall_text(&self, row: &SessionRow, reports: &mut PendingReports) -> Result<()> {
+        if reports.accepted() > 0 && reports.needs_recall() {
+            let ends = recall::stored_ends(&self.store, row)?;
+            reports.recall(&self.redactor, ends);
+        }
+        Ok(())
+    }
+
+    fn newest_acked(&self, row: &SessionRow) -> u64 {
+        let newest = self.runner.session(row.id);
+        newest.map_or(row.acked, |newest| newest.acked)
+    }
+
+    fn take_in(&self, reports: &mut PendingReports, n: u64, event: Classified) {
+        let redactor = &self.redactor;
+        let mut released = Vec::new();
+        match event {
+            Classified::Text(event) => {
+                let now = self.runner.mono();
+                reports.text.push(redactor, (n, event), now, &mut released);
+                reports.ready.extend(released.into_iter().map(observed));
+            }
+            Classified::Other(report, ends) => {
+                reports.text.end_by(redactor, n, &ends, &mut released);
+                reports.ready.extend(released.into_iter().map(observed));
+                reports.ready.push(NumberedReport::new(n, report));
+            }
+        }
+    }
+
+    /// Stores the text that has been held for long enough; says when the next is due.
+    pub(crate) fn store_due_text(&self) -> Option<Duration> {
+        let now = self.runner.mono();
+        let next = self.runner.held.end_due(now);
         next.map(|at| Duration::from_millis(at.saturating_sub(now)))
     }
 
-    fn store_tails(&self, session: SessionNo, streams: SharedStreams, now: u64) {
-        let waiting = self.waiting_text.clone();
-        // While a report is on its way to the store, its end is not known.
-        let Ok(mut held) = streams.clone().try_lock_owned() else {
-            return waiting.put(now + relay_protocol::redact::HOLD_MS, session, streams);
-        };
-        let mut after = held.clone();
-        let tails = after.waited(now).into_iter();
-        let tails = tails.filter_map(|event| redact_event(&self.redactor, event).ok());
-        let tails: Vec<AgentSessionEvent> = tails.collect();
-        if let Some(later) = after.next_due().filter(|_| tails.is_empty()) {
-            // More text has come since, and its end waits anew.
-            return waiting.put(later, session, streams);
+    /// Stores the text that the sessions of a caller hold, because the caller does something that comes after it.
+    pub(crate) fn store_text_of(&self, caller: &Caller) {
+        if let Ok(agent) = caller.agent() {
+            self.runner.held.end_agent(agent.no);
         }
-        let report = Report {
-            session,
-            at: self.now(),
-            tails,
-            events: Vec::new(),
-            jitter: 0,
-        };
-        let runner = self.runner.clone();
-        self.store.report(report).then(move |result| {
-            let next = match result {
-                Err(Error::Storage(_)) => Some(now + AGAIN_AFTER_MS),
-                _ => {
-                    *held = after;
-                    held.next_due()
-                }
-            };
-            held.queued = next.is_some();
-            if let Some(at) = next {
-                waiting.put(at, session, streams);
-                runner.ring();
-            }
-        });
     }
 
+    /// Stores the text that a session holds, because something of it follows that is no continuation.
+    pub fn store_text(&self, session: SessionId) {
+        if let Some(row) = self.runner.session(session) {
+            self.runner.held.end_session(row.no);
+        }
+    }
+
+    /// Stores all text that is held and holds none from now on: for a process that is about to stop.
+    pub fn stop_holding_text(&self) {
+        self.runner.held.stop();
+    }
+
+    /// Checks a report and removes its secrets, except for those in text that comes in pieces.
     fn classify(
         &self,
         caller: &Caller,
         session: &SessionRow,
-        (n, event): (u64, AgentSessionEvent),
-        streams: &mut Streams,
+        mut event: AgentSessionEvent,
         settling: &mut Vec<Settling>,
-    ) -> Result<NumberedReport> {
+    ) -> Result<Classified> {
         use AgentSessionEvent as E;
-        let clean = |event| redact_event(&self.redactor, event);
-        let ended = streams.ended_by(&event).into_iter();
-        let mut tails = ended.map(clean).collect::<Result<Vec<_>>>()?;
+        let ends = StreamEnd::of(&event);
         let report = match event {
             E::StatusChanged(change) => ReportKind::Status {
                 status: change.status,
@@ -176,16 +198,22 @@ impl Engine {
             | E::SessionReleased(_)
             | E::SessionResumed(_)
             | E::SessionForked(_) => ReportKind::Known(Box::new(event)),
-            event => {
-                // Also of an event whose whole text waits.
+            _ => {
                 check_emits(&session.capabilities, &event)?;
-                let now = self.runner.mono();
-                let (ended, said) = streams.push(&self.redactor, event, now);
-                tails.extend(ended.map(clean).transpose()?);
-                ReportKind::Observation(said.map(clean).transpose()?.map(Box::new))
+                let Some((_, text)) = piece(&mut event) else {
+                    let clean = redact_event(&self.redactor, event)?;
+                    let report = ReportKind::Observation(Box::new(clean));
+                    return Ok(Classified::Other(report, ends));
+                };
+                let text = std::mem::take(text);
+                let mut clean = redact_event(&self.redactor, event)?;
+                if let Some((_, empty)) = piece(&mut clean) {
+                    *empty = text;
+                }
+                return Ok(Classified::Text(clean));
             }
         };
-        Ok(NumberedReport { n, tails, report })
+        Ok(Classified::Other(report, ends))
     }
 
     fn reported_receipt(
@@ -195,8 +223,9 @@ impl Engine {
         event: AgentSessionEvent,
         settling: &mut Vec<Settling>,
     ) -> Result<ReportKind> {
-        let Some((delivery, receipt)) = as_receipt(event) else {
-            return Ok(ReportKind::Observation(None));
+        let (delivery, receipt) = match as_receipt(event) {
+            Ok(receipt) => receipt,
+            Err(event) => return Ok(ReportKind::Known(event)),
         };
         let receipt = self.clean_receipt(delivery, receipt)?;
         let position = self.place(caller, delivery)?;
@@ -231,6 +260,17 @@ fn unreadable(error: impl std::fmt::Display) -> Error {
     }
 }
 
+/// Refuses reports of a session that has ended.
+fn check_goes_on(row: &SessionRow) -> Result<()> {
+    if row.status.is_terminal() {
+        return Err(Error::SessionEnded {
+            id: row.id,
+            status: row.status,
+        });
+    }
+    Ok(())
+}
+
 /// A tool that has ended stands before the next one.
 fn opens_tool_boundary(events: &[NumberedEvent]) -> bool {
     events.iter().any(|numbered| {
@@ -242,10 +282,12 @@ fn opens_tool_boundary(events: &[NumberedEvent]) -> bool {
 }
 
 /// A report about a delivery as the receipt that it is.
-fn as_receipt(event: AgentSessionEvent) -> Option<(DeliveryId, MessageReceipt)> {
+fn as_receipt(
+    event: AgentSessionEvent,
+) -> std::result::Result<(DeliveryId, MessageReceipt), Box<AgentSessionEvent>> {
     use AgentSessionEvent as E;
     let metadata = None;
-    Some(match event {
+    Ok(match event {
         E::DeliveryAccepted(report) => {
             let delivery_id = report.delivery_id;
             let receipt = AcceptedReceipt {
@@ -281,6 +323,6 @@ fn as_receipt(event: AgentSessionEvent) -> Option<(DeliveryId, MessageReceipt)> 
             };
             (report.delivery_id, MessageReceipt::Failed(receipt))
         }
-        _ => return None,
+        other => return Err(Box::new(other)),
     })
 }

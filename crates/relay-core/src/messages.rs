@@ -59,7 +59,9 @@ impl Engine {
             idempotency_key: body.idempotency_key,
             metadata: body.metadata,
         };
-        self.store.send(self.draft(caller, route, reply)?).await
+        let draft = self.draft(caller, route, reply)?;
+        self.store_text_of(caller);
+        self.store.send(draft).await
     }
 
     /// Answers a message in its thread.
@@ -75,7 +77,9 @@ impl Engine {
             reply_to: Some(message),
             idempotency,
         };
-        let record = self.store.send(self.draft(caller, route, body)?).await?;
+        let draft = self.draft(caller, route, body)?;
+        self.store_text_of(caller);
+        let record = self.store.send(draft).await?;
         self.sent(&record).await
     }
 

@@ -47,7 +47,10 @@ impl Engine {
         let agent = caller.agent()?.no;
         let session = match session {
             Some(id) => Some(self.own_session(caller, id).await?.no),
-            None => None,
+            None => {
+                self.store_text_of(caller);
+                None
+            }
         };
         check_ask(&body)?;
         let at = self.now();

@@ -121,6 +121,10 @@ impl Engine {
         let (no, attaching_id) = known.map_or((None, id), |(no, id)| (Some(no), id));
         // Held until the link is connected, or this call fails or is given up.
         let _attaching = self.runner.begin_attach(attaching_id, no).await;
+        if let Some(no) = no {
+            // What it reported over its link of before comes first, and is acknowledged with the answer.
+            self.runner.held.end_session(no);
+        }
         let attached = self
             .store
             .attach_session(NewSession {
@@ -585,8 +589,20 @@ impl Engine {
         Ok(id)
     }
 
-    /// A session of the calling agent or forked from one of its own, or any for the workspace.
+    /// A session of the calling agent or forked from one of its own, or any for the workspace. What it has
+    /// reported comes before what the caller does with it.
     pub(crate) async fn own_session(
+        &self,
+        caller: &Caller,
+        id: SessionId,
+    ) -> Result<Arc<SessionRow>> {
+        let row = self.session_of(caller, id).await?;
+        self.runner.held.end_session(row.no);
+        Ok(row)
+    }
+
+    /// The same, for reports, which may continue what the session has reported.
+    pub(crate) async fn session_of(
         &self,
         caller: &Caller,
         id: SessionId,

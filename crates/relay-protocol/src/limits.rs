@@ -178,6 +178,15 @@ pub const HARNESS_BYTES: usize = 255;
 pub const ATTACH_CLIENT_BYTES: usize = 64;
 /// Kinds of text that are followed at a time in one session; the one that was silent longest ends first.
 pub const STREAMS_PER_SESSION: usize = 64;
+/// Most text events of a session that are held together because a secret may begin at their end. Fewer than a client
+/// has under way, so that one that doesn't wait for answers is never slowed.
+pub const HELD_EVENTS: usize = 32;
+/// Most bytes of text of a session that are held for the same reason.
+pub const HELD_TEXT_BYTES: usize = 256 * 1024;
+/// How far back a process that was started anew looks for the ends of a session's texts, in events of the log.
+pub const RECALLED_EVENTS: u64 = 256;
+/// Most bytes of the end of such a text.
+pub const RECALLED_TEXT_BYTES: usize = 1_024;
 /// Most characters of a client's name for a subscription.
 pub const SUBSCRIPTION_ID_CHARS: usize = 200;
 /// Most subscriptions of one connection.

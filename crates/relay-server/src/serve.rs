@@ -118,6 +118,8 @@ pub async fn serve_announced(
     drop(doors);
     // What is under way is sent again by the next server.
     end(&mut calling).await;
+    // Their reports are answered at once, and nothing is lost.
+    engine.stop_holding_text();
     server.drain(drain_timeout).await;
     end(&mut driven).await;
     end(&mut collecting).await;

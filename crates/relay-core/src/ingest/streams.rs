@@ -1,130 +1,288 @@
-//! Text that comes in pieces, and the ends of pieces that wait because a secret may begin there.
+//! Redaction of text that comes in pieces, without moving any of it from one event to another.
 //!
-//! There is one stream per session and kind of text. Its end goes out with the next piece, before the
-//! event that ends it, or after [`HOLD_MS`]. What waits is in memory only: a process that dies within
-//! that time loses it, and no more.
+//! A session has one stream per kind of text (a terminal's output, a role's transcript, a tool's output).
+//! A text event whose end may begin a secret is held as a whole, together with those that continue the same
+//! stream, until the redactor has decided about all of its text or the hold is ended. Each event keeps its own
+//! number, identity and remaining text. Pure: time comes in, nothing is stored here.
+//!
+//! A stream remembers the end of its text beyond a hold, so that a secret that goes on is removed there as well.
+//! [`TextStreams::undo_from`] forgets what could not be stored.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
 
-use relay_protocol::limits::STREAMS_PER_SESSION;
-use relay_protocol::redact::{HOLD_MS, Redactor, Stream};
+use relay_protocol::limits::{HELD_EVENTS, HELD_TEXT_BYTES, STREAMS_PER_SESSION};
+use relay_protocol::redact::{HOLD_MS, Redactor, Stream, StreamPart};
 use relay_protocol::session_event::AgentSessionEvent;
 use relay_protocol::status::AgentStatus;
 
 use crate::runner::Mono;
-use crate::store::SessionNo;
 
-/// The streams of one session. Held while a report is stored, which keeps reports in order.
-pub(crate) type SharedStreams = Arc<tokio::sync::Mutex<Streams>>;
+/// An event that is complete and may be stored, with its number.
+pub(super) type Released = (u64, AgentSessionEvent);
 
-/// The streams of one session, by kind.
-#[derive(Clone, Default)]
-pub(crate) struct Streams {
-    by_kind: HashMap<String, Held>,
-    pushed: u64,
-    /// Whether the session is among those to be looked at when their time has come.
-    pub(super) queued: bool,
+/// The text streams of one session.
+#[derive(Default)]
+pub(super) struct TextStreams {
+    by_kind: HashMap<String, TextStream>,
+    hold: Option<TextHold>,
+    /// How to forget the events that are not stored yet, oldest first.
+    undo: VecDeque<Undo>,
 }
 
-#[derive(Clone)]
-struct Held {
+struct TextStream {
     stream: Stream,
-    /// The newest piece's event, without its text.
-    like: AgentSessionEvent,
-    /// Since when something waits.
-    since: Option<Mono>,
-    /// The number of the newest piece in the session.
-    pushed: u64,
+    /// The number of the newest event.
+    newest: u64,
 }
 
-impl Held {
-    fn tail(mut self) -> Option<AgentSessionEvent> {
-        let text = self.stream.finish();
-        with_text(&mut self.like, text)
+/// How a stream was before an event.
+struct Undo {
+    n: u64,
+    kind: String,
+    before: Option<Stream>,
+}
+
+/// Text events of one stream that wait for the redactor's decision.
+struct TextHold {
+    kind: String,
+    since: Mono,
+    bytes: usize,
+    events: VecDeque<HeldEvent>,
+}
+
+struct HeldEvent {
+    n: u64,
+    /// The event without its text.
+    event: AgentSessionEvent,
+    /// Where its text ends in the stream.
+    end: u64,
+    /// The redacted text so far.
+    text: String,
+}
+
+impl TextHold {
+    /// Gives a part of the redacted text to the event that it came from.
+    fn add(&mut self, part: StreamPart<'_>) {
+        match part {
+            StreamPart::Masked { at, .. } => {
+                let event = self.events.iter_mut().find(|event| at < event.end);
+                if let Some(event) = event {
+                    part.write(&mut event.text);
+                }
+            }
+            StreamPart::Kept { mut at, mut text } => {
+                let first = self.events.partition_point(|event| event.end <= at);
+                for event in self.events.iter_mut().skip(first) {
+                    let room = usize::try_from(event.end.saturating_sub(at)).unwrap_or(usize::MAX);
+                    let (own, rest) = text.split_at(text.floor_char_boundary(room));
+                    event.text.push_str(own);
+                    (at, text) = (event.end, rest);
+                    if text.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > HELD_TEXT_BYTES || self.events.len() >= HELD_EVENTS
     }
 }
 
-impl Streams {
-    /// Lets a piece of text through its stream: the end of another one that made room for it, and the
-    /// event with what is safe of its text, unless nothing is.
+impl HeldEvent {
+    /// The event with its text. A piece may look like a secret by itself that is none in its stream; it is
+    /// removed all the same.
+    fn release(mut self, redactor: &Redactor) -> Released {
+        if let Some((_, text)) = piece(&mut self.event) {
+            *text = redactor.redact(&self.text).into_owned();
+        }
+        (self.n, self.event)
+    }
+}
+
+impl TextStreams {
+    /// Lets a stream go on after the text that is stored of it.
+    pub(super) fn recall(&mut self, redactor: &Redactor, kind: String, stored: &str) {
+        let mut stream = redactor.stream();
+        stream.resume_after(stored);
+        self.make_room(&kind);
+        self.by_kind.insert(kind, TextStream { stream, newest: 0 });
+    }
+
+    /// Takes the next text event; passes on the events that may be stored now.
     pub(super) fn push(
         &mut self,
         redactor: &Redactor,
-        mut event: AgentSessionEvent,
+        (n, mut event): Released,
         now: Mono,
-    ) -> (Option<AgentSessionEvent>, Option<AgentSessionEvent>) {
+        out: &mut Vec<Released>,
+    ) {
         let Some((kind, text)) = piece(&mut event) else {
-            return (None, Some(event));
+            self.end_hold(redactor, out);
+            return out.push((n, event));
         };
         let text = std::mem::take(text);
-        let is_full = self.by_kind.len() >= STREAMS_PER_SESSION;
-        let ended = match is_full && !self.by_kind.contains_key(&kind) {
-            true => self.end_oldest(),
-            false => None,
-        };
-        self.pushed += 1;
-        let held = self.by_kind.entry(kind).or_insert_with(|| Held {
-            stream: redactor.stream(),
-            like: event.clone(),
-            since: None,
-            pushed: 0,
+        if self.hold.as_ref().is_some_and(|hold| hold.kind != kind) {
+            self.end_hold(redactor, out);
+        }
+        self.make_room(&kind);
+        let known = self.by_kind.get(&kind).map(|known| known.stream.clone());
+        let known_bytes = known.as_ref().map_or(0, Stream::bytes);
+        self.undo.push_back(Undo {
+            n,
+            kind: kind.clone(),
+            before: known,
         });
-        held.like = event.clone();
-        held.pushed = self.pushed;
-        let safe = held.stream.push(&text);
-        held.since = held.stream.has_waiting().then_some(now);
-        let said = match text.is_empty() {
-            true => Some(event),
-            false => with_text(&mut event, safe),
+        let hold = self.hold.get_or_insert_with(|| TextHold {
+            kind: kind.clone(),
+            since: now,
+            bytes: 0,
+            events: VecDeque::new(),
+        });
+        let entry = self.by_kind.entry(kind).or_insert_with(|| TextStream {
+            stream: redactor.stream(),
+            newest: n,
+        });
+        entry.newest = n;
+        hold.bytes += text.len() + known_bytes;
+        hold.events.push_back(HeldEvent {
+            n,
+            event,
+            end: entry.stream.pushed() + text.len() as u64,
+            text: String::new(),
+        });
+        entry.stream.push_parts(&text, &mut |part| hold.add(part));
+        let passed = entry.stream.passed();
+        while let Some(event) = hold.events.pop_front_if(|event| event.end <= passed) {
+            out.push(event.release(redactor));
+        }
+        if hold.events.is_empty() {
+            self.hold = None;
+        } else if text.ends_with('\n') || hold.is_full() {
+            self.end_hold(redactor, out);
+        }
+    }
+
+    /// Passes on what is held. A secret that breaks off there is masked as far as it has come.
+    pub(super) fn end_hold(&mut self, redactor: &Redactor, out: &mut Vec<Released>) {
+        let Some(mut hold) = self.hold.take() else {
+            return;
         };
-        (ended, said)
+        if let Some(known) = self.by_kind.get_mut(&hold.kind) {
+            known.stream.interrupt(&mut |part| hold.add(part));
+        }
+        let events = hold.events.into_iter();
+        out.extend(events.map(|event| event.release(redactor)));
     }
 
-    fn end_oldest(&mut self) -> Option<AgentSessionEvent> {
-        let oldest = self.by_kind.iter().min_by_key(|(_, held)| held.pushed);
-        let kind = oldest.map(|(kind, _)| kind.clone())?;
-        self.by_kind.remove(&kind)?.tail()
-    }
-
-    /// The ends of the streams that an event ends.
-    pub(super) fn ended_by(&mut self, event: &AgentSessionEvent) -> Vec<AgentSessionEvent> {
-        let kind = match event {
-            AgentSessionEvent::ToolCompleted(done) => tool_kind(&done.tool, done.run.as_deref()),
-            AgentSessionEvent::ToolFailed(done) => tool_kind(&done.tool, done.run.as_deref()),
-            AgentSessionEvent::StatusChanged(change) if is_end(change.status) => {
-                return self.end_all();
+    /// Passes on what is held before an event that is no text, and ends the streams that the event ends.
+    pub(super) fn end_by(
+        &mut self,
+        redactor: &Redactor,
+        n: u64,
+        ends: &StreamEnd,
+        out: &mut Vec<Released>,
+    ) {
+        match ends {
+            StreamEnd::None => self.end_hold(redactor, out),
+            StreamEnd::One(kind) => {
+                self.finish(redactor, n, kind, out);
+                self.end_hold(redactor, out);
             }
-            AgentSessionEvent::SessionReleased(_) => return self.end_all(),
-            _ => return Vec::new(),
+            StreamEnd::All => {
+                let kinds: Vec<String> = self.by_kind.keys().cloned().collect();
+                for kind in kinds {
+                    self.finish(redactor, n, &kind, out);
+                }
+            }
+        }
+    }
+
+    /// Ends a stream. Nothing follows, so nothing has to be masked because of what might follow.
+    fn finish(&mut self, redactor: &Redactor, n: u64, kind: &str, out: &mut Vec<Released>) {
+        let Some(known) = self.by_kind.remove(kind) else {
+            return;
         };
-        let ended = self.by_kind.remove(&kind);
-        ended.and_then(Held::tail).into_iter().collect()
+        self.undo.push_back(Undo {
+            n,
+            kind: kind.to_owned(),
+            before: Some(known.stream.clone()),
+        });
+        if let Some(mut hold) = self.hold.take_if(|hold| hold.kind == kind) {
+            known.stream.finish_parts(&mut |part| hold.add(part));
+            let events = hold.events.into_iter();
+            out.extend(events.map(|event| event.release(redactor)));
+        }
     }
 
-    fn end_all(&mut self) -> Vec<AgentSessionEvent> {
-        let mut all: Vec<Held> = std::mem::take(&mut self.by_kind).into_values().collect();
-        all.sort_unstable_by_key(|held| held.pushed);
-        all.into_iter().filter_map(Held::tail).collect()
+    /// Forgets the stream that was not used for longest when there are too many. Nothing of it is held.
+    fn make_room(&mut self, kind: &str) {
+        if self.by_kind.len() < STREAMS_PER_SESSION || self.by_kind.contains_key(kind) {
+            return;
+        }
+        let oldest = self.by_kind.iter().min_by_key(|(_, known)| known.newest);
+        if let Some(oldest) = oldest.map(|(kind, _)| kind.clone()) {
+            self.by_kind.remove(&oldest);
+        }
     }
 
-    /// What has waited for long enough.
-    pub(super) fn waited(&mut self, now: Mono) -> Vec<AgentSessionEvent> {
-        let is_due = |held: &&mut Held| held.since.is_some_and(|since| since + HOLD_MS <= now);
-        let mut due: Vec<&mut Held> = self.by_kind.values_mut().filter(is_due).collect();
-        due.sort_unstable_by_key(|held| held.pushed);
-        let tail = |held: &mut Held| {
-            held.since = None;
-            let text = held.stream.flush();
-            with_text(&mut held.like.clone(), text)
-        };
-        due.into_iter().filter_map(tail).collect()
+    /// When the hold has to be ended at the latest.
+    pub(super) fn due(&self) -> Option<Mono> {
+        self.hold.as_ref().map(|hold| hold.since + HOLD_MS)
     }
 
-    /// When the next end has waited for long enough.
-    pub(super) fn next_due(&self) -> Option<Mono> {
-        let since = self.by_kind.values().filter_map(|held| held.since).min();
-        since.map(|since| since + HOLD_MS)
+    /// Everything up to this number is stored.
+    pub(super) fn confirm(&mut self, n: u64) {
+        while self.undo.pop_front_if(|undo| undo.n <= n).is_some() {}
+    }
+
+    /// Forgets the events from this number on; those before it are stored or on their way.
+    pub(super) fn undo_from(&mut self, n: u64) {
+        self.hold = None;
+        while let Some(undo) = self.undo.pop_back_if(|undo| undo.n >= n) {
+            match undo.before {
+                Some(stream) => {
+                    let newest = n.saturating_sub(1);
+                    let before = TextStream { stream, newest };
+                    self.by_kind.insert(undo.kind, before);
+                }
+                None => {
+                    self.by_kind.remove(&undo.kind);
+                }
+            }
+        }
+        // What waits in a stream now belongs to events that were passed on already.
+        for known in self.by_kind.values_mut() {
+            if known.stream.has_waiting() {
+                known.stream.interrupt(&mut |_| {});
+            }
+        }
+    }
+}
+
+/// Which streams an event ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd {
+    None,
+    One(String),
+    All,
+}
+
+impl StreamEnd {
+    /// The streams that an event ends which is no text itself.
+    pub(super) fn of(event: &AgentSessionEvent) -> Self {
+        match event {
+            AgentSessionEvent::ToolCompleted(done) => {
+                Self::One(tool_kind(&done.tool, done.run.as_deref()))
+            }
+            AgentSessionEvent::ToolFailed(done) => {
+                Self::One(tool_kind(&done.tool, done.run.as_deref()))
+            }
+            AgentSessionEvent::StatusChanged(change) if is_end(change.status) => Self::All,
+            AgentSessionEvent::SessionReleased(_) => Self::All,
+            _ => Self::None,
+        }
     }
 }
 
@@ -135,17 +293,8 @@ const fn is_end(status: AgentStatus) -> bool {
     )
 }
 
-/// The event with this text; nothing without any.
-fn with_text(event: &mut AgentSessionEvent, text: String) -> Option<AgentSessionEvent> {
-    if text.is_empty() {
-        return None;
-    }
-    *piece(event)?.1 = text;
-    Some(event.clone())
-}
-
 /// The text of an event that comes in pieces, and the stream it belongs to.
-fn piece(event: &mut AgentSessionEvent) -> Option<(String, &mut String)> {
+pub(super) fn piece(event: &mut AgentSessionEvent) -> Option<(String, &mut String)> {
     match event {
         AgentSessionEvent::TerminalOutput(output) => {
             let stream = output.stream.map_or("", |stream| stream.as_str());
@@ -167,31 +316,102 @@ fn tool_kind(tool: &str, run: Option<&str>) -> String {
     format!("tool {tool} {}", run.unwrap_or_default())
 }
 
-/// Sessions in whose streams something waits, by when it has waited for long enough.
-#[derive(Default)]
-pub(crate) struct Waiting(Mutex<BTreeMap<(Mono, SessionNo), SharedStreams>>);
+#[cfg(test)]
+mod tests {
+    use relay_protocol::session_event::TerminalOutput;
 
-impl Waiting {
-    fn queue(&self) -> MutexGuard<'_, BTreeMap<(Mono, SessionNo), SharedStreams>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    use super::*;
+
+    fn terminal(text: &str) -> AgentSessionEvent {
+        AgentSessionEvent::TerminalOutput(TerminalOutput {
+            stream: None,
+            text: text.to_owned(),
+        })
     }
 
-    /// Looks at a session at this time.
-    pub(super) fn put(&self, at: Mono, session: SessionNo, streams: SharedStreams) {
-        self.queue().insert((at, session), streams);
+    fn texts(released: &mut Vec<Released>) -> Vec<(u64, String)> {
+        let text = |(n, mut event)| (n, piece(&mut event).unwrap().1.clone());
+        released.drain(..).map(text).collect()
     }
 
-    /// A session whose time has come.
-    pub(super) fn take(&self, now: Mono) -> Option<(SessionNo, SharedStreams)> {
-        let mut queue = self.queue();
-        let first = queue.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let ((_, session), streams) = first.remove_entry();
-        Some((session, streams))
+    struct Fixture {
+        redactor: Redactor,
+        streams: TextStreams,
+        out: Vec<Released>,
     }
 
-    /// When the next one's has.
-    pub(super) fn next_due(&self) -> Option<Mono> {
-        let queue = self.queue();
-        queue.first_key_value().map(|((at, _), _)| *at)
+    impl Fixture {
+        fn new() -> Self {
+            Self {
+                redactor: Redactor::new(),
+                streams: TextStreams::default(),
+                out: Vec::new(),
+            }
+        }
+
+        fn push(&mut self, n: u64, text: &str) -> Vec<(u64, String)> {
+            let event = (n, terminal(text));
+            self.streams.push(&self.redactor, event, n, &mut self.out);
+            texts(&mut self.out)
+        }
+
+        fn end(&mut self) -> Vec<(u64, String)> {
+            self.streams.end_hold(&self.redactor, &mut self.out);
+            texts(&mut self.out)
+        }
+    }
+
+    fn owned(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
+        let own = |(n, text): &(u64, &str)| (*n, (*text).to_owned());
+        expected.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_secret_over_events_is_masked_where_it_begins() {
+        let mut kit = Fixture::new();
+        let token = ["gh", "p_"].concat();
+        assert_eq!(kit.push(1, &format!("a {token}")), []);
+        assert_eq!(kit.push(2, &"x7".repeat(18)), []);
+        assert_eq!(kit.streams.due(), Some(1 + HOLD_MS));
+        let expected = [(1, "a [redacted:github-token]"), (2, ""), (3, " b ")];
+        assert_eq!(kit.push(3, " b "), owned(&expected));
+        assert_eq!(kit.streams.due(), None);
+    }
+
+    #[test]
+    fn a_hold_that_is_ended_masks_what_breaks_off_and_what_follows() {
+        let mut kit = Fixture::new();
+        let token = ["gh", "p_x7x7x7x7"].concat();
+        assert_eq!(kit.push(1, &format!("a {token}")), []);
+        assert_eq!(kit.end(), owned(&[(1, "a [redacted:github-token]")]));
+        assert_eq!(kit.push(2, &"x7".repeat(18)), []);
+        assert_eq!(kit.push(3, "\nb\n"), owned(&[(2, ""), (3, "\nb\n")]));
+    }
+
+    #[test]
+    fn what_could_not_be_stored_is_forgotten() {
+        let mut kit = Fixture::new();
+        let token = ["gh", "p_"].concat();
+        assert_eq!(kit.push(1, "a "), owned(&[(1, "a ")]));
+        kit.streams.confirm(1);
+        assert_eq!(kit.push(2, &token), []);
+        kit.streams.undo_from(2);
+        assert_eq!(kit.streams.due(), None);
+        assert_eq!(kit.push(2, &"x7".repeat(18)), []);
+        assert_eq!(kit.end(), owned(&[(2, &"x7".repeat(18))]));
+    }
+
+    #[test]
+    fn a_hold_has_bounds() {
+        let mut kit = Fixture::new();
+        let mut released = 0;
+        for n in 1..=HELD_EVENTS as u64 {
+            assert_eq!(released, 0);
+            released += kit.push(n, "word").len();
+        }
+        assert_eq!(released, HELD_EVENTS);
+        let long = "w".repeat(HELD_TEXT_BYTES + 1);
+        let n = HELD_EVENTS as u64 + 1;
+        assert_eq!(kit.push(n, &long).len(), 1);
     }
 }

@@ -80,7 +80,10 @@ impl Engine {
         let agent = caller.agent()?.no;
         let session = match session {
             Some(id) => Some(self.own_session(caller, id).await?.no),
-            None => None,
+            None => {
+                self.store_text_of(caller);
+                None
+            }
         };
         if let Some(permissions) = &body.permissions {
             Policy::compile(permissions).map_err(bad_rule)?;

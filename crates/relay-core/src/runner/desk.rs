@@ -17,7 +17,7 @@ use crate::delivery::decide::{Moment, SessionView, open_lanes};
 use crate::delivery::history::Offer;
 use crate::delivery::lane::LaneSet;
 use crate::delivery::shelf::Shelf;
-use crate::ingest::SharedStreams;
+use crate::ingest::SharedReports;
 use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow};
 use relay_protocol::link::LinkKind;
 
@@ -159,8 +159,8 @@ pub(super) struct Live {
     /// The boundaries that it stands at and whose deliveries are still to be handed over.
     pub(super) openings: VecDeque<BoundaryKind>,
     pub(super) backlog: Backlog,
-    /// Text that it reports in pieces.
-    pub(super) streams: SharedStreams,
+    /// What it has reported and is not stored yet.
+    pub(super) reports: SharedReports,
     /// Its entry among the timers.
     pub(super) timer: Option<Mono>,
     /// The lanes that are open at any moment; computed anew after a change.
@@ -186,7 +186,7 @@ impl Live {
             unread: false,
             openings: VecDeque::new(),
             backlog: Backlog::default(),
-            streams: SharedStreams::default(),
+            reports: SharedReports::default(),
             timer: None,
             open: None,
             open_at: None,

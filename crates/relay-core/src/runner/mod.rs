@@ -45,6 +45,7 @@ use crate::callers::Callers;
 use crate::delivery::apply::Step;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::ingest::HeldReports;
 use crate::store::{
     Advance, Advanced, AgentNo, News, Observer, Position, SessionChange, SessionNo, Store,
 };
@@ -57,6 +58,8 @@ pub(crate) struct Runner {
     inbox: Arc<Inbox>,
     /// Held while commands are carried out, so that links see them in order.
     hands: Mutex<()>,
+    /// Text of sessions that waits to be stored; what the runner stores of them comes after it.
+    pub(crate) held: HeldReports,
 }
 
 /// Where news wait until somebody looks at the memory.
@@ -120,6 +123,7 @@ impl Runner {
         });
         store.live().observe(inbox.clone());
         Self {
+            held: HeldReports::new(store.clone(), environment.clone()),
             store,
             environment,
             state: Mutex::default(),
@@ -254,6 +258,7 @@ impl Runner {
                     .then(move |due| inbox.put(Input::Due(due)));
             }
             Command::Change(session, to, reason, answer) => {
+                self.held.end_session(session);
                 let inbox = self.inbox.clone();
                 let change = SessionChange {
                     session,

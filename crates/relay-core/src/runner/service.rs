@@ -18,7 +18,7 @@ use super::waiter::Heard;
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::error::{Error, Result, StorageError};
-use crate::ingest::SharedStreams;
+use crate::ingest::SharedReports;
 use crate::store::{
     Advanced, AgentNo, DeliveryRow, Position, SessionNo, SessionRow, SessionTurn, WorkspaceRow,
 };
@@ -154,12 +154,12 @@ impl Runner {
         Some(live.row.clone())
     }
 
-    /// The text that a session reports in pieces. One that has ended begins anew, and its reports are
+    /// What a session has reported and is not stored yet. One that has ended begins anew, and its reports are
     /// refused.
-    pub(crate) fn streams(&self, session: SessionNo) -> SharedStreams {
+    pub(crate) fn reports(&self, session: SessionNo) -> SharedReports {
         self.with(|state, _| {
             let live = state.live(session);
-            live.map(|live| live.streams.clone()).unwrap_or_default()
+            live.map(|live| live.reports.clone()).unwrap_or_default()
         })
     }
 

@@ -106,9 +106,8 @@ pub struct Report {
     pub session: SessionNo,
     /// When.
     pub at: Timestamp,
-    /// Text of earlier reports that waited because a secret might have begun there. It is logged even
-    /// when the session has ended.
-    pub tails: Vec<AgentSessionEvent>,
+    /// Whether they were taken in while the session went on. Then they are stored even if it has ended since.
+    pub accepted: bool,
     /// The reports, their numbers rising by one.
     pub events: Vec<NumberedReport>,
     /// Any number, for the spread of waits.
@@ -119,31 +118,22 @@ pub struct Report {
 pub struct NumberedReport {
     /// Its number in the session, counted from 1.
     pub n: u64,
-    /// Text of earlier reports that waited until this one; logged before it.
-    pub tails: Vec<AgentSessionEvent>,
     /// What it says.
     pub report: ReportKind,
 }
 
 impl NumberedReport {
-    /// A report for which nothing waited.
+    /// A report with its number.
     #[must_use]
     pub const fn new(n: u64, report: ReportKind) -> Self {
-        let tails = Vec::new();
-        Self { n, tails, report }
-    }
-
-    /// One that is stored already.
-    #[must_use]
-    pub const fn repeat(n: u64) -> Self {
-        Self::new(n, ReportKind::Observation(None))
+        Self { n, report }
     }
 }
 
 /// What a report says. Secrets are removed already.
 pub enum ReportKind {
-    /// Something for the log. Nothing is logged when all of its text is held back.
-    Observation(Option<Box<AgentSessionEvent>>),
+    /// Something for the log.
+    Observation(Box<AgentSessionEvent>),
     /// What it is doing.
     Status {
         /// The status.

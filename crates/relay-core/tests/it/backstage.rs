@@ -141,7 +141,7 @@ impl Backstage {
     ) -> Result<Reported> {
         let numbered = (first..).zip(reports);
         let report = Report {
-            tails: Vec::new(),
+            accepted: false,
             session: session.no,
             at: self.now(),
             events: numbered

@@ -28,6 +28,7 @@ mod retries;
 mod secrets;
 mod statuses;
 mod stories;
+mod streams;
 mod waits;
 
 pub(crate) use self::kit::Prompt;

@@ -364,7 +364,7 @@ async fn sessions_live(world: &SqliteWorld, alice: &Caller) {
         status(AgentStatus::Active),
         status(AgentStatus::Blocked),
         status(AgentStatus::Waiting),
-        ReportKind::Observation(Some(Box::new(line))),
+        ReportKind::Observation(Box::new(line)),
     ];
     behind.report(&session, 1, reports).await.unwrap();
     behind.turn(&session, SessionTurn::Offline).await.unwrap();

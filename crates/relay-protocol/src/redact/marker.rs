@@ -25,6 +25,13 @@ pub(super) fn touches(text: &Text<'_>, start: usize, end: usize) -> bool {
     false
 }
 
+/// The kind of the marker with which a text ends.
+pub(super) fn last_kind(text: &str) -> Option<&str> {
+    let (_, kind) = text.strip_suffix(']')?.rsplit_once(OPEN)?;
+    let is_kind = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    kind.bytes().all(is_kind).then_some(kind)
+}
+
 /// Writes the marker of one kind of secret.
 pub(super) fn push(out: &mut String, kind: &str) {
     out.push_str(OPEN);

@@ -7,8 +7,9 @@
 //!
 //! `scan` finds the literals that every secret has near it and asks the `rules`; those read plain
 //! text (`view` takes out colours) through `text`. `stream` does the same for text that arrives in
-//! pieces. Deliberately absent: guessing at secrets that have neither look, place, name nor value.
+//! pieces, `cut` finds what a text breaks off. Deliberately absent: guessing at secrets that have neither look, place, name nor value.
 
+mod cut;
 mod forms;
 mod json;
 mod limits;
@@ -30,7 +31,7 @@ use std::{
 };
 
 pub use limits::{HOLD_MS, MAX_HELD, MIN_REGISTERED_LEN};
-pub use stream::Stream;
+pub use stream::{Stream, StreamPart};
 
 use scan::{Finding, Scanner, Span};
 use values::Values;
@@ -121,7 +122,7 @@ fn render(view: &View<'_>, secrets: &[Finding]) -> String {
     for Finding { secret, .. } in secrets {
         out.push_str(&original[copied..view.after(secret.start)]);
         marker::push(&mut out, secret.kind);
-        out.extend(secret.colours(view));
+        out.extend(secret.colours(view).map(|(_, colour)| colour));
         copied = view.before(secret.end);
     }
     out.push_str(&original[copied..]);

@@ -109,6 +109,14 @@ impl Scanner {
 }
 
 impl Findings {
+    /// Adds a secret.
+    pub(super) fn add(&mut self, finding: Option<Finding>) {
+        if let Some(finding) = finding {
+            self.secrets.push(finding);
+            self.secrets = merge(std::mem::take(&mut self.secrets));
+        }
+    }
+
     /// Moves the hold back to the beginning of its word and of any secret it would cut.
     fn hold_back(&mut self, plain: &str, from: usize) {
         let mut hold = start_of_word(plain, self.undecided);
@@ -220,6 +228,14 @@ fn merge(mut found: Vec<Finding>) -> Vec<Finding> {
 }
 
 impl Finding {
+    /// A secret of which the text has only the beginning.
+    pub(super) const fn cut(secret: Secret) -> Self {
+        Self {
+            secret,
+            literal: secret.start,
+        }
+    }
+
     fn registered(range: Range<usize>) -> Self {
         let Range { start, end } = range;
         let secret = Secret {

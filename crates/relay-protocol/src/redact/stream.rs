@@ -5,17 +5,49 @@
 //! text stays in mind as context, so that the rest of a secret is removed even when its beginning
 //! was shown. Of a private key nothing waits: its marker goes out and its lines are dropped.
 //! Memory is bounded: rules decide within their limits, which sum up to less than `MAX_HELD`.
+//!
+//! Everything that comes out says from where in the input it comes, so that a caller can give each piece
+//! its own part back. Offsets count the bytes of all pieces.
 
 use super::{
     Redactor,
     limits::{MAX_HELD, MAX_JOINED, REACH},
     marker,
     rules::pem,
-    scan::{Findings, Span},
+    scan::{Finding, Findings, Span},
     text::Text,
     values::Occurrences,
     view::View,
 };
+
+/// A part of what a [`Stream`] returns, and from where in its input it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamPart<'t> {
+    /// Text of the input.
+    Kept {
+        /// The offset of its first byte.
+        at: u64,
+        /// The text as it came in.
+        text: &'t str,
+    },
+    /// A secret of the input. Its later parts produce nothing.
+    Masked {
+        /// The offset of its first byte that was not returned before.
+        at: u64,
+        /// What kind of secret it is.
+        kind: &'static str,
+    },
+}
+
+impl StreamPart<'_> {
+    /// Appends the part as text.
+    pub fn write(self, out: &mut String) {
+        match self {
+            Self::Kept { text, .. } => out.push_str(text),
+            Self::Masked { kind, .. } => marker::push(out, kind),
+        }
+    }
+}
 
 /// Redacts text piece by piece; made by [`Redactor::stream`].
 ///
@@ -35,6 +67,10 @@ pub struct Stream {
     marker_is_open: bool,
     /// Whether the buffer begins inside a private key.
     inside_key: bool,
+    /// How many bytes have come in.
+    pushed: u64,
+    /// Whether what comes next may be the rest of a secret of which nothing else is known.
+    after_mask: bool,
 }
 
 impl Stream {
@@ -47,18 +83,52 @@ impl Stream {
             wall: 0,
             marker_is_open: false,
             inside_key: false,
+            pushed: 0,
+            after_mask: false,
+        }
+    }
+
+    /// Lets a stream to which nothing was pushed go on after text that another one returned. Where that ends in a
+    /// mask, the rest of the secret is removed as far as it can be recognised without its beginning.
+    pub fn resume_after(&mut self, returned: &str) {
+        match marker::last_kind(returned) {
+            Some(pem::KIND) => self.inside_key = true,
+            Some(_) => self.after_mask = true,
+            None => {
+                returned.clone_into(&mut self.buffer);
+                self.pushed = self.buffer.len() as u64;
+                self.emitted = self.buffer.len();
+            }
         }
     }
 
     /// Takes the next piece and returns what is safe to show now.
     pub fn push(&mut self, piece: &str) -> String {
-        self.buffer.push_str(piece);
-        let mut out = String::with_capacity(self.buffer.len());
-        self.advance(More::Follows, &mut out);
-        if self.held() > MAX_HELD {
-            self.give_up(&mut out);
-        }
+        let mut out = String::with_capacity(self.buffer.len() + piece.len());
+        self.push_parts(piece, &mut |part| part.write(&mut out));
         out
+    }
+
+    /// Takes the next piece and passes on the parts that are safe to show now.
+    pub fn push_parts(&mut self, piece: &str, out: &mut impl FnMut(StreamPart<'_>)) {
+        self.pushed += piece.len() as u64;
+        let piece = self.skip_rest(piece);
+        self.buffer.push_str(piece);
+        self.advance(More::Follows, out);
+        if self.held() > MAX_HELD {
+            self.give_up(out);
+        }
+    }
+
+    /// The piece without the rest of a secret whose beginning is not known any more.
+    fn skip_rest<'p>(&mut self, piece: &'p str) -> &'p str {
+        if !self.after_mask {
+            return piece;
+        }
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-+/=.~%".contains(c);
+        let rest = piece.trim_start_matches(is_part);
+        self.after_mask = rest.is_empty();
+        rest
     }
 
     /// Returns what was held back, because nothing has arrived for [`HOLD_MS`](super::HOLD_MS).
@@ -67,26 +137,58 @@ impl Stream {
     /// are still removed afterwards.
     pub fn flush(&mut self) -> String {
         let mut out = String::new();
+        self.flush_parts(&mut |part| part.write(&mut out));
+        out
+    }
+
+    fn flush_parts(&mut self, out: &mut impl FnMut(StreamPart<'_>)) {
         if self.inside_key && !self.skip_key(More::Paused) {
-            return out;
+            return;
         }
+        self.emit_all(None, out);
+    }
+
+    /// Passes on everything that was held back, because it can't wait any longer. A secret that the text breaks
+    /// off is masked as far as it is there, and so is what follows of it.
+    pub fn interrupt(&mut self, out: &mut impl FnMut(StreamPart<'_>)) {
+        if self.inside_key && !self.skip_key(More::Paused) {
+            self.emitted = self.buffer.len();
+            return;
+        }
+        let cut = self.has_waiting().then(|| self.cut_secret()).flatten();
+        self.emit_all(cut, out);
+    }
+
+    /// The secret that the text breaks off, if there is one.
+    fn cut_secret(&self) -> Option<Finding> {
+        let view = View::whole(&self.buffer);
+        let span = self.span(&view, More::Paused);
+        self.redactor.scanner.cut_secret(&view, span)
+    }
+
+    fn emit_all(&mut self, cut: Option<Finding>, out: &mut impl FnMut(StreamPart<'_>)) {
         let buffer = std::mem::take(&mut self.buffer);
         let view = View::whole(&buffer);
-        let findings = self.scan(&view, More::Paused);
-        self.write(&view, &findings, buffer.len(), &mut out);
+        let mut findings = self.scan(&view, More::Paused);
+        findings.add(cut);
+        self.write(&view, &findings, buffer.len(), self.base(&buffer), out);
         self.buffer = buffer;
-        out
     }
 
     /// Ends the stream and returns the rest.
-    pub fn finish(mut self) -> String {
+    pub fn finish(self) -> String {
         let mut out = String::new();
-        self.advance(More::Never, &mut out);
+        self.finish_parts(&mut |part| part.write(&mut out));
         out
     }
 
+    /// Ends the stream and passes on the rest.
+    pub fn finish_parts(mut self, out: &mut impl FnMut(StreamPart<'_>)) {
+        self.advance(More::Never, out);
+    }
+
     /// Emits what can be decided and forgets what is no longer needed as context.
-    fn advance(&mut self, more: More, out: &mut String) {
+    fn advance(&mut self, more: More, out: &mut impl FnMut(StreamPart<'_>)) {
         loop {
             if self.inside_key && !self.skip_key(more) {
                 return;
@@ -98,7 +200,7 @@ impl Stream {
     }
 
     /// Emits decided text; says whether it came to a private key that goes on.
-    fn emit(&mut self, more: More, out: &mut String) -> bool {
+    fn emit(&mut self, more: More, out: &mut impl FnMut(StreamPart<'_>)) -> bool {
         let buffer = std::mem::take(&mut self.buffer);
         let view = more.view(&buffer);
         let findings = self.scan(&view, more);
@@ -110,13 +212,16 @@ impl Stream {
         } else {
             view.before(hold)
         };
-        self.write(&view, &findings, end, out);
+        let before = self.emitted;
+        self.write(&view, &findings, end, self.base(&buffer), out);
         let passed = findings.secrets.iter().rev().map(|found| found.secret.end);
         let wall = passed.into_iter().find(|&secret_end| secret_end <= hold);
         let wall = wall.unwrap_or_else(|| view.plain_offset(self.wall));
         self.inside_key = key_end.is_some();
         self.keep(&view, hold, wall, &buffer[end..]);
-        self.emitted = self.decided + (self.emitted - end);
+        // Whether the last line belongs to a key is decided anew once it is complete.
+        let emitted = if self.inside_key { before } else { self.emitted };
+        self.emitted = self.decided + emitted.saturating_sub(end);
         self.inside_key
     }
 
@@ -130,27 +235,52 @@ impl Stream {
         self.buffer.push_str(undecided);
     }
 
+    /// The offset in the input of a buffer's first byte that is not context.
+    fn base(&self, buffer: &str) -> u64 {
+        // Context is shorter than what it was, so only offsets behind it mean something.
+        self.pushed.saturating_sub(buffer.len() as u64)
+    }
+
     /// Writes the part of the text up to `end` that was not emitted yet, and of secrets that begin
-    /// in it the marker.
-    fn write(&mut self, view: &View<'_>, findings: &Findings, end: usize, out: &mut String) {
+    /// in it the marker. The buffer begins at offset `base` of the input.
+    fn write(
+        &mut self,
+        view: &View<'_>,
+        findings: &Findings,
+        end: usize,
+        base: u64,
+        out: &mut impl FnMut(StreamPart<'_>),
+    ) {
         let original = view.original();
+        let offset = |at: usize| base + at as u64;
+        let kept = |from: usize, to: usize| StreamPart::Kept {
+            at: offset(from),
+            text: &original[from..to],
+        };
         for secret in findings.secrets.iter().map(|found| found.secret) {
             let (start, stop) = (view.after(secret.start), view.before(secret.end));
             if stop <= self.emitted || start >= end {
                 continue;
             }
-            if start >= self.emitted {
-                out.push_str(&original[self.emitted..start]);
+            if start > self.emitted {
+                out(kept(self.emitted, start));
             }
+            let begin = start.max(self.emitted);
             if start >= self.emitted || !self.marker_is_open {
-                marker::push(out, secret.kind);
+                out(StreamPart::Masked {
+                    at: offset(begin),
+                    kind: secret.kind,
+                });
             }
-            out.extend(secret.colours(view));
+            for (at, text) in secret.colours(view) {
+                let at = offset(at.max(begin));
+                out(StreamPart::Kept { at, text });
+            }
             self.emitted = stop;
             self.marker_is_open = true;
         }
         if end > self.emitted {
-            out.push_str(&original[self.emitted..end]);
+            out(kept(self.emitted, end));
             self.emitted = end;
             self.marker_is_open = false;
         }
@@ -177,8 +307,10 @@ impl Stream {
         } else {
             body.settled
         };
-        self.buffer.drain(..view.before(end));
-        (self.decided, self.emitted, self.wall) = (0, 0, 0);
+        let dropped = view.before(end);
+        self.buffer.drain(..dropped);
+        (self.decided, self.wall) = (0, 0);
+        self.emitted = self.emitted.saturating_sub(dropped);
         self.inside_key = !ended;
         self.marker_is_open = false;
         ended
@@ -186,27 +318,54 @@ impl Stream {
 
     /// Lets go of text that has grown too long without being decided. No text does that by itself,
     /// but colour changes without any text between them can.
-    fn give_up(&mut self, out: &mut String) {
+    fn give_up(&mut self, out: &mut impl FnMut(StreamPart<'_>)) {
         if !self.inside_key {
-            out.push_str(&self.flush());
+            self.flush_parts(out);
         }
         self.buffer.clear();
         (self.decided, self.emitted, self.wall) = (0, 0, 0);
     }
 
     fn scan(&self, view: &View<'_>, more: More) -> Findings {
-        let span = Span {
+        let span = self.span(view, more);
+        self.redactor.scanner.scan(view, span)
+    }
+
+    fn span(&self, view: &View<'_>, more: More) -> Span {
+        Span {
             from: view.plain_offset(self.decided),
             wall: view.plain_offset(self.wall),
             unfinished: !more.ends_text(),
-        };
-        self.redactor.scanner.scan(view, span)
+        }
     }
 
     /// Whether something waits for more text, for `flush` or for `finish`.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        self.buffer.len() > self.decided.max(self.emitted)
+        self.waiting() > 0
+    }
+
+    /// The offset in the input up to which everything was passed on or removed.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.pushed - self.waiting() as u64
+    }
+
+    /// How many bytes have come in.
+    #[must_use]
+    pub const fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    /// How many bytes of text this keeps in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn waiting(&self) -> usize {
+        let passed = self.decided.max(self.emitted);
+        self.buffer.len().saturating_sub(passed)
     }
 
     fn held(&self) -> usize {

@@ -127,8 +127,12 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The sequences strictly inside a plain range, as written.
-    pub(super) fn inside(&self, start: usize, end: usize) -> impl Iterator<Item = &'t str> {
+    /// The sequences strictly inside a plain range, as written, and where they stand in the original.
+    pub(super) fn inside(
+        &self,
+        start: usize,
+        end: usize,
+    ) -> impl Iterator<Item = (usize, &'t str)> {
         let first = self.escapes.partition_point(|escape| escape.plain <= start);
         let last = self
             .escapes
@@ -137,7 +141,7 @@ impl<'t> View<'t> {
         let original = self.original;
         self.escapes[first..last]
             .iter()
-            .map(move |escape| &original[escape.start..escape.end])
+            .map(move |escape| (escape.start, &original[escape.start..escape.end]))
     }
 
     fn original_offset(&self, plain: usize, passed: usize) -> usize {
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!((view.before(7), view.after(7)), (14, 18));
         assert_eq!(view.plain_offset(11), 4);
         assert_eq!(view.plain_offset(4), 4);
-        assert_eq!(view.inside(2, 6).collect::<Vec<_>>(), ["\x1b[1;32m"]);
+        assert_eq!(view.inside(2, 6).collect::<Vec<_>>(), [(4, "\x1b[1;32m")]);
         assert_eq!(view.inside(4, 7).count(), 0);
     }
 

@@ -34,6 +34,7 @@ impl Reader {
     /// Does what a frame asks for, once those before it are answered.
     pub(super) async fn handle(&mut self, frame: ClientFrame) {
         let ClientFrame { reference, request } = frame;
+        self.store_text();
         self.finish_answers().await;
         let answer = match request {
             ClientRequest::Attach(attach) => return self.attach(reference, attach).await,

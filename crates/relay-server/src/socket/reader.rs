@@ -111,6 +111,7 @@ impl Reader {
     /// closing handshake.
     pub(super) async fn run(mut self: Box<Self>) -> SplitStream<WebSocket> {
         let end = self.read().await;
+        self.store_text();
         let outbox = self.outbox.clone();
         let finished = tokio::select! {
             () = Box::pin(self.finish_answers()) => true,
@@ -239,6 +240,14 @@ impl Reader {
     async fn refuse_unread(&mut self, reference: Option<FrameRef>, problem: Problem) {
         self.finish_answers().await;
         self.outbox.refuse(reference, Box::new(problem)).await;
+    }
+
+    /// Has the text stored that the connection's sessions have reported and that is held: what comes now comes
+    /// after it, and does not wait until its time is over.
+    pub(super) fn store_text(&self) {
+        for session in self.sessions.keys() {
+            self.access.engine().store_text(*session);
+        }
     }
 
     /// Waits for everything that was started.

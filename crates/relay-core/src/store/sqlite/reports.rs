@@ -28,7 +28,7 @@ use crate::store::session_requests::{NumberedReport, Report, ReportKind, Reporte
 /// Stores reports of a session.
 pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
     let before = tx.session(report.session)?;
-    let new = unknown_yet(&before, &report.events)?;
+    let new = unknown_yet(&before, report)?;
     let mut duplicates = (report.events.len() - new.len()) as u64;
     let workspace = tx.workspace(before.workspace_no)?;
     let mut writing = Writing {
@@ -36,10 +36,8 @@ pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
         session: (*before).clone(),
         at: report.at,
         jitter: report.jitter,
+        accepted: report.accepted,
     };
-    for tail in &report.tails {
-        writing.observation(tx, tail)?;
-    }
     let Some(last) = new.last() else {
         return Ok(Reported {
             acked: before.acked,
@@ -50,9 +48,6 @@ pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
         writing.check(&numbered.report)?;
     }
     for numbered in new {
-        for tail in &numbered.tails {
-            writing.observation(tx, tail)?;
-        }
         let told = writing.write(tx, &numbered.report)?;
         duplicates += u64::from(told == Told::Known);
     }
@@ -70,10 +65,11 @@ pub(super) fn report(tx: &mut Tx<'_>, report: &Report) -> Result<Reported> {
 }
 
 /// The reports that come after the last one that is stored.
-fn unknown_yet<'r>(row: &SessionRow, events: &'r [NumberedReport]) -> Result<&'r [NumberedReport]> {
+fn unknown_yet<'r>(row: &SessionRow, report: &'r Report) -> Result<&'r [NumberedReport]> {
+    let events = &report.events;
     let known = events.iter().take_while(|event| event.n <= row.acked);
     let new = &events[known.count()..];
-    if !new.is_empty() {
+    if !new.is_empty() && !report.accepted {
         check_goes_on(row)?;
     }
     for (expected, event) in (row.acked + 1..).zip(new) {
@@ -111,6 +107,8 @@ struct Writing<'w> {
     session: SessionRow,
     at: Timestamp,
     jitter: u64,
+    /// Whether the session may have ended since.
+    accepted: bool,
 }
 
 impl Writing<'_> {
@@ -118,8 +116,7 @@ impl Writing<'_> {
     fn check(&self, report: &ReportKind) -> Result<()> {
         let emits = |event: &AgentSessionEvent| check_emits(&self.session.capabilities, event);
         match report {
-            ReportKind::Observation(None) => {}
-            ReportKind::Observation(Some(event)) | ReportKind::Known(event) => emits(event)?,
+            ReportKind::Observation(event) | ReportKind::Known(event) => emits(event)?,
             ReportKind::Status { status, reason } => {
                 emits(&AgentSessionEvent::StatusChanged(StatusChanged {
                     status: *status,
@@ -134,10 +131,11 @@ impl Writing<'_> {
     }
 
     fn write(&mut self, tx: &mut Tx<'_>, report: &ReportKind) -> Result<Told> {
-        check_goes_on(&self.session)?;
+        if !self.accepted {
+            check_goes_on(&self.session)?;
+        }
         match report {
-            ReportKind::Observation(None) => Ok(Told::News),
-            ReportKind::Observation(Some(event)) => self.observation(tx, event),
+            ReportKind::Observation(event) => self.observation(tx, event),
             ReportKind::Status { status, reason } => self.status(tx, *status, reason.as_ref()),
             ReportKind::Receipt {
                 delivery,

@@ -68,6 +68,12 @@ impl Lab {
         self.restarted_after(0)
     }
 
+    /// The process is killed, without a chance to store anything, and another one begins.
+    pub(super) fn killed(self) -> Self {
+        self.store.die();
+        self.restarted()
+    }
+
     /// The process ends, and after a while another one begins.
     pub(super) fn restarted_after(mut self, millis: i64) -> Self {
         let past = self.world().past();

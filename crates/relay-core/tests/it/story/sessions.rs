@@ -154,8 +154,8 @@ impl Tale {
             vec![
                 status(AgentStatus::Active),
                 status(AgentStatus::Active),
-                ReportKind::Observation(Some(Box::new(tool.clone()))),
-                ReportKind::Observation(None),
+                ReportKind::Observation(Box::new(tool.clone())),
+                status(AgentStatus::Active),
                 ReportKind::Receipt {
                     delivery: id,
                     offer: Some(self.behind.offer(&session, &row, 1)),
@@ -169,7 +169,7 @@ impl Tale {
         let stored = self.behind.report(&session, 1, reports()).await.unwrap();
         let expected = Reported {
             acked: 8,
-            duplicates: 3,
+            duplicates: 4,
         };
         assert_eq!(stored, expected);
         let again = self.behind.report(&session, 1, reports()).await.unwrap();
@@ -272,7 +272,7 @@ impl Tale {
             message: "hello".to_owned(),
         });
         for bad in [
-            ReportKind::Observation(Some(Box::new(line))),
+            ReportKind::Observation(Box::new(line)),
             status(AgentStatus::Active),
         ] {
             let refused = self.behind.report(&attached.session, 1, vec![bad]).await;

@@ -35,8 +35,8 @@ pub(super) struct Secret {
 
 impl Secret {
     /// The colour changes inside the secret, which stay in effect after its marker. A private key
-    /// has none: its lines are forgotten one by one.
-    pub(super) fn colours<'t>(&self, view: &View<'t>) -> impl Iterator<Item = &'t str> {
+    /// has none: its lines are forgotten one by one. Each comes with its place in the original.
+    pub(super) fn colours<'t>(&self, view: &View<'t>) -> impl Iterator<Item = (usize, &'t str)> {
         let end = if self.kind == pem::KIND {
             self.start
         } else {

@@ -3,8 +3,9 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use relay_core::error::{Error, StorageError};
 use relay_core::store::sqlite::SqliteStore;
 use relay_core::store::{DeliveryRow, DueNow, Reply, WaitingPage};
 
@@ -12,6 +13,7 @@ use relay_core::store::{DeliveryRow, DueNow, Reply, WaitingPage};
 pub(crate) struct Prompt {
     real: Arc<SqliteStore>,
     rows_read: AtomicUsize,
+    is_dead: AtomicBool,
 }
 
 impl Prompt {
@@ -19,7 +21,13 @@ impl Prompt {
         Self {
             real,
             rows_read: AtomicUsize::new(0),
+            is_dead: AtomicBool::new(false),
         }
+    }
+
+    /// The process is gone: nothing reaches the disk any more.
+    pub(super) fn die(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn real(&self) -> &SqliteStore {
@@ -36,6 +44,9 @@ impl Prompt {
         &self,
         make: impl FnOnce(&SqliteStore) -> Reply<T>,
     ) -> Reply<T> {
+        if self.is_dead.load(Ordering::SeqCst) {
+            return Reply::ready(Err(Error::Storage(StorageError::Closed)));
+        }
         let result = make(&self.real).wait();
         if let Ok(value) = &result {
             self.rows_read.fetch_add(rows(value), Ordering::SeqCst);

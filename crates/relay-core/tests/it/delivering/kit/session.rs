@@ -275,15 +275,35 @@ impl<'l> Session<'l> {
         self.report_as_session(session, &[(1, event)])
     }
 
+    /// Reports the next event without waiting for the answer, which comes when it is stored.
+    pub(crate) fn emit(&self, event: Value) -> Call<'l, Result<Acked>> {
+        let n = self.n.get() + 1;
+        self.n.set(n);
+        self.begin_report(self.id(), &[(n, event)])
+    }
+
+    /// Begins to report several events at once, under these numbers.
+    pub(crate) fn emit_all(&self, events: &[(u64, Value)]) -> Call<'l, Result<Acked>> {
+        if let Some((last, _)) = events.last() {
+            self.n.set(self.n.get().max(*last));
+        }
+        self.begin_report(self.id(), events)
+    }
+
     fn report_as_session(&self, session: SessionId, events: &[(u64, Value)]) -> Result<Acked> {
+        self.begin_report(session, events).end()
+    }
+
+    fn begin_report(&self, session: SessionId, events: &[(u64, Value)]) -> Call<'l, Result<Acked>> {
         let numbered = |(n, event): &(u64, Value)| NumberedEvent {
             n: *n,
             event: wire::decode_value(event.clone()).unwrap(),
         };
         let events = events.iter().map(numbered).collect();
         let body = ReportEvents::Batch(EventBatch { events });
-        let engine = self.lab.engine();
-        self.lab.drive(engine.report(&self.caller, session, body))
+        let (engine, caller) = (self.lab.engine(), self.caller.clone());
+        self.lab
+            .begin(async move { engine.report(&caller, session, body).await })
     }
 
     /// Says what it is doing now.
