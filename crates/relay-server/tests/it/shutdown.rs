@@ -68,6 +68,37 @@ async fn everybody_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_text_is_stored_and_acknowledged_by_a_stop() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    let mut session = alice.socket().await;
+    let mut frame = attach("alice");
+    frame["type"] = json!("attach");
+    frame["capabilities"]["events"]["emits"] = json!(["status.changed", "terminal.output"]);
+    let id = session.done(frame).await["sessionId"].clone();
+    for (n, text) in [(1, "the last wor"), (2, "d is he")] {
+        let event = json!({ "type": "terminal.output", "text": text });
+        session
+            .say(json!({ "type": "event", "sessionId": id, "n": n, "event": event }))
+            .await;
+    }
+    // The second has come and is held, since it decided about the first.
+    assert_eq!(session.next("ack").await["n"], 1);
+    let stopped = world.stop();
+    assert_eq!(session.next("ack").await["n"], 2);
+    assert_eq!(
+        session.end().await,
+        Ended::Closed(1001, "going_away".to_owned())
+    );
+    soon("the end", stopped).await.unwrap().unwrap();
+    let key = world.key.token.clone().unwrap();
+    let caller = world.engine.authenticate(&key).await.unwrap();
+    let selector = "terminal.output".parse().unwrap();
+    let stored = world.engine.events(&caller, &selector, 0, None).await;
+    assert_eq!(stored.unwrap().events.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_has_begun_is_answered() {
     let mut world = World::start().await;
     let alice = world.agent("alice").await;
