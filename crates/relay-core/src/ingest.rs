@@ -10,6 +10,7 @@ mod pending;
 mod recall;
 mod streams;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use relay_protocol::delivery::{
@@ -33,7 +34,7 @@ use crate::store::{NumberedReport, ReportKind, SessionRow};
 pub(crate) use self::held::{HeldReports, SharedReports};
 use self::held::{OnStored, lock, observed};
 use self::pending::PendingReports;
-use self::streams::{StreamEnd, piece};
+use self::streams::{StreamEnd, comes_in_pieces, piece};
 
 /// A report as it was read.
 enum Classified {
@@ -57,6 +58,7 @@ impl Engine {
         let events = body.into_events();
         within("events", EVENTS_PER_BATCH, events.len())?;
         self.runner.heard_of(row.no);
+        self.recall_text(&row, &events).await?;
         let answered = self.take_reports(caller, &row, events)?;
         answered.await.unwrap_or(Err(StorageError::Closed.into()))
     }
@@ -87,7 +89,6 @@ impl Engine {
             Ok((n, classified?))
         });
         let classified: Vec<_> = classified.collect::<Result<_>>()?;
-        self.recall_text(row, &mut reports)?;
         for (n, event) in classified {
             self.take_in(&mut reports, n, event);
         }
@@ -111,10 +112,18 @@ impl Engine {
     }
 
     /// Lets the text streams of a session go on where a former process has left them.
-    fn recall_text(&self, row: &SessionRow, reports: &mut PendingReports) -> Result<()> {
-        if reports.accepted() > 0 && reports.needs_recall() {
-            let ends = recall::stored_ends(&self.store, row)?;
-            reports.recall(&self.redactor, ends);
+    async fn recall_text(&self, row: &SessionRow, events: &[NumberedEvent]) -> Result<()> {
+        let shared = self.runner.reports(row.no);
+        if row.acked == 0 {
+            // No process had any of its reports.
+            lock(&shared).recall(&self.redactor, HashMap::new());
+            return Ok(());
+        }
+        let is_text = |event: &NumberedEvent| comes_in_pieces(&event.event.0);
+        let is_needed = lock(&shared).needs_recall() && events.iter().any(is_text);
+        if is_needed && !row.status.is_terminal() {
+            let ends = recall::stored_ends(&self.store, row).await?;
+            lock(&shared).recall(&self.redactor, ends);
         }
         Ok(())
     }

@@ -55,9 +55,11 @@ impl PendingReports {
         !self.has_recalled
     }
 
-    /// Recalls what the text streams ended with.
+    /// Recalls what the text streams ended with, unless that has happened meanwhile.
     pub(super) fn recall(&mut self, redactor: &Redactor, ends: HashMap<String, String>) {
-        self.has_recalled = true;
+        if std::mem::replace(&mut self.has_recalled, true) {
+            return;
+        }
         for (kind, end) in ends {
             self.text.recall(redactor, kind, &end);
         }
@@ -86,7 +88,6 @@ impl PendingReports {
 
     /// Takes in the reports up to this number.
     pub(super) fn accept(&mut self, n: u64) {
-        self.has_recalled = true;
         self.accepted = self.accepted.max(n);
     }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use relay_protocol::event::RelayEvent;
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::{RECALLED_EVENTS, RECALLED_TEXT_BYTES};
-use relay_protocol::session_event::AgentSessionEvent;
 
 use super::streams::piece;
 use crate::error::Result;
@@ -17,37 +16,31 @@ use crate::store::live::StoredEvent;
 use crate::store::{SessionRow, Store};
 
 /// Events that are read at a time; they may be large.
-const PAGE: u64 = 16;
+const PAGE: usize = 16;
 
 /// The end of the stored text of each stream of a session, by its kind.
-pub(super) fn stored_ends(
+pub(super) async fn stored_ends(
     store: &Arc<dyn Store>,
     session: &SessionRow,
 ) -> Result<HashMap<String, String>> {
-    let workspace = session.workspace_no;
-    let head = store.head(workspace).wait()?.seq;
-    let oldest = head.saturating_sub(RECALLED_EVENTS);
+    let head = store.head(session.workspace_no).await?.seq;
+    let mut after = head.saturating_sub(RECALLED_EVENTS);
     let mut ends = HashMap::new();
-    let mut before = head;
-    while before > oldest {
-        let after = before.saturating_sub(PAGE).max(oldest);
-        let limit = usize::try_from(before - after).unwrap_or(usize::MAX);
-        let page = store.events(workspace, after, limit).wait()?;
-        let page = page.iter().filter(|stored| stored.event.seq <= before);
-        for stored in page.rev() {
-            if let Some((kind, text)) = text_of(stored, session.id) {
-                prepend(ends.entry(kind).or_default(), &text);
-            }
+    while after < head {
+        let page = store.events(session.workspace_no, after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = last.event.seq;
+        for (kind, text) in page.iter().filter_map(|stored| text_of(stored, session.id)) {
+            append(ends.entry(kind).or_default(), &text);
         }
-        before = after;
     }
     Ok(ends)
 }
 
-fn prepend(end: &mut String, text: &str) {
-    let room = RECALLED_TEXT_BYTES.saturating_sub(end.len());
-    let from = text.ceil_char_boundary(text.len().saturating_sub(room));
-    end.insert_str(0, &text[from..]);
+fn append(end: &mut String, text: &str) {
+    end.push_str(text);
+    let from = end.len().saturating_sub(RECALLED_TEXT_BYTES);
+    end.drain(..end.ceil_char_boundary(from));
 }
 
 fn text_of(stored: &StoredEvent, session: SessionId) -> Option<(String, String)> {
@@ -60,7 +53,7 @@ fn text_of(stored: &StoredEvent, session: SessionId) -> Option<(String, String)>
     if report.session_id != Some(session) {
         return None;
     }
-    let mut event: AgentSessionEvent = report.event.clone();
+    let mut event = report.event.clone();
     let (kind, text) = piece(&mut event)?;
     Some((kind, std::mem::take(text)))
 }

@@ -312,6 +312,16 @@ pub(super) fn piece(event: &mut AgentSessionEvent) -> Option<(String, &mut Strin
     }
 }
 
+/// Whether an event is text that comes in pieces.
+pub(super) const fn comes_in_pieces(event: &AgentSessionEvent) -> bool {
+    matches!(
+        event,
+        AgentSessionEvent::TerminalOutput(_)
+            | AgentSessionEvent::TranscriptChunk(_)
+            | AgentSessionEvent::ToolOutput(_)
+    )
+}
+
 fn tool_kind(tool: &str, run: Option<&str>) -> String {
     format!("tool {tool} {}", run.unwrap_or_default())
 }

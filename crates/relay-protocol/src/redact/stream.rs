@@ -220,7 +220,11 @@ impl Stream {
         self.inside_key = key_end.is_some();
         self.keep(&view, hold, wall, &buffer[end..]);
         // Whether the last line belongs to a key is decided anew once it is complete.
-        let emitted = if self.inside_key { before } else { self.emitted };
+        let emitted = if self.inside_key {
+            before
+        } else {
+            self.emitted
+        };
         self.emitted = self.decided + emitted.saturating_sub(end);
         self.inside_key
     }

@@ -61,10 +61,12 @@ fn text_of(event: &mut Value) -> Option<&mut Value> {
 fn held_text_is_stored_before_whatever_follows_it() {
     type Follow = fn(&Lab, &Session<'_>);
     let follows: [(&str, Follow); 7] = [
-        ("log", |_, bob| drop(bob.report(line("next")).unwrap())),
+        ("log", |_, bob| {
+            bob.report(line("next")).unwrap();
+        }),
         ("terminal.output", |_, bob| {
             let other = json!({ "type": "terminal.output", "stream": "stderr", "text": "next\n" });
-            drop(bob.report(other).unwrap());
+            bob.report(other).unwrap();
         }),
         ("tool.completed", |_, bob| bob.ran_a_tool()),
         ("agent.status.changed", |_, bob| {
