@@ -21,6 +21,9 @@ impl Lane {
     /// Those that wait until a given time.
     pub const RESTING: Self = Self(0xff);
 
+    /// The mode's part of the number of lanes whose deliveries were flushed.
+    const FLUSHED: u8 = 6;
+
     /// The lane of an unfinished delivery.
     #[must_use]
     pub fn of(row: &DeliveryRow) -> Self {
@@ -36,7 +39,7 @@ impl Lane {
     #[must_use]
     pub fn for_ask(ask: Ask, priority: Priority) -> Self {
         let mode = match (ask.flushed, ask.mode) {
-            (true, _) => 6,
+            (true, _) => Self::FLUSHED,
             (false, None) => 0,
             (false, Some(mode)) => 1 + mode as u8,
         };
@@ -47,9 +50,8 @@ impl Lane {
     /// What the deliveries of this lane ask of a session; `None` for the three special lanes.
     #[must_use]
     pub fn ask(self) -> Option<Ask> {
-        let flushed = self.0 >> 3 == 6;
         let mode = match self.0 >> 3 {
-            0 | 6 => None,
+            0 | Self::FLUSHED => None,
             at @ 1..=5 => Some(DeliveryMode::ALL[at as usize - 1]),
             _ => return None,
         };
@@ -57,8 +59,14 @@ impl Lane {
             mode,
             allow_downgrade: self.0 & 4 != 0,
             image: self.0 & 2 != 0,
-            flushed,
+            flushed: self.is_flushed(),
         })
+    }
+
+    /// Whether its deliveries were flushed: they may go at any moment.
+    #[must_use]
+    pub const fn is_flushed(self) -> bool {
+        self.0 >> 3 == Self::FLUSHED
     }
 
     /// Which of the deliveries that are due come first.

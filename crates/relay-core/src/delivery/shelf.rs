@@ -18,7 +18,7 @@ use crate::store::Position;
 pub struct Wanted {
     /// In which lanes.
     pub lanes: LaneSet,
-    /// Only what is newer than this.
+    /// Only what is newer than this, or was flushed.
     pub after: Option<Position>,
 }
 
@@ -32,7 +32,13 @@ impl Wanted {
     /// Whether a delivery in this lane and place is part of it.
     #[must_use]
     pub fn includes(&self, lane: Lane, position: Position) -> bool {
-        self.lanes.contains(lane) && self.after.is_none_or(|after| after < position)
+        self.lanes.contains(lane) && self.after_in(lane).is_none_or(|after| after < position)
+    }
+
+    /// The place after which deliveries of this lane are part of it.
+    #[must_use]
+    pub fn after_in(&self, lane: Lane) -> Option<Position> {
+        self.after.filter(|_| !lane.is_flushed())
     }
 
     /// Whether all of another part is part of it.
@@ -121,6 +127,16 @@ impl<T> Shelf<T> {
             Some(_) => Next::Wait,
             None => Next::Refill(self.to_read(wanted)),
         }
+    }
+
+    /// Whether nothing waits up to this place, in any lane. `false` also when the shelf does not know.
+    #[must_use]
+    pub fn is_clear_to(&self, position: Position) -> bool {
+        let is_known = self.coverage.is_some_and(|coverage| {
+            coverage.below.is_none() && coverage.wanted.covers(&Wanted::EVERYTHING)
+        });
+        let oldest = self.entries.oldest();
+        is_known && oldest.is_none_or(|oldest| position < oldest)
     }
 
     /// Everything where that may have room, else only what is wanted.

@@ -382,7 +382,12 @@ impl Backlog {
         self.left = self.per_turn;
     }
 
-    /// Only what is newer than this may be offered now.
+    /// Up to where deliveries waited while the session was away, unless none of them is left.
+    pub(super) const fn mark(&self) -> Option<Position> {
+        self.mark
+    }
+
+    /// Only what is newer than this, or was flushed, may be offered now.
     pub(super) const fn after(&self) -> Option<Position> {
         if self.left == 0 { self.mark } else { None }
     }
@@ -393,8 +398,9 @@ impl Backlog {
         limited.then_some(self.left as usize)
     }
 
-    pub(super) fn offered(&mut self, position: Position) {
-        if self.mark.is_some_and(|mark| position <= mark) {
+    /// Counts an offer. What was flushed goes beyond any share.
+    pub(super) fn offered(&mut self, position: Position, flushed: bool) {
+        if !flushed && self.mark.is_some_and(|mark| position <= mark) {
             self.left = self.left.saturating_sub(1);
             self.rested_since = None;
         }

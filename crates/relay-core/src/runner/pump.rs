@@ -156,7 +156,9 @@ impl State {
             Next::Item(position, _) => self.deal_with(agent, session, position, moment, times),
             Next::Wait => Found::Reading,
             Next::Empty => {
-                if wanted.after.is_none() && moment == Moment::Now {
+                // What a busy session cannot have now is a backlog still.
+                let mark = live.backlog.mark();
+                if mark.is_some_and(|mark| desk.shelf.is_clear_to(mark)) {
                     live.backlog.done();
                 }
                 Found::Nothing
@@ -322,7 +324,7 @@ impl State {
         let over = live.link_id().filter(|_| offer.live);
         let lines_for_images = waiting.row.image && !takes_images(live);
         let position = waiting.row.position;
-        live.backlog.offered(position);
+        live.backlog.offered(position, waiting.row.ask().flushed);
         let mut offered = Offered {
             row: waiting.row.clone(),
             workspace,

@@ -84,6 +84,12 @@ impl<T> Entries<T> {
         self.take(key).map(|(lane, item)| (key, lane, item))
     }
 
+    /// The least position, in any lane.
+    pub(super) fn oldest(&self) -> Option<Position> {
+        let heads = self.lanes.values().filter_map(BTreeSet::first);
+        heads.min().copied()
+    }
+
     pub(super) fn get(&self, position: Position) -> Option<&T> {
         let key = self.key_of(position)?;
         self.in_order.get(&key).map(|(_, item)| &**item)
@@ -112,11 +118,12 @@ impl<T> Entries<T> {
 
     /// The first that is wanted: the least of the heads of the lanes.
     pub(super) fn first(&self, wanted: Wanted) -> Option<(Position, &T)> {
-        let after = wanted.after.map_or(Bound::Unbounded, Bound::Excluded);
         let open = self.lanes.iter();
         let key = open
             .filter(|(lane, _)| wanted.lanes.contains(**lane))
             .filter_map(|(lane, positions)| {
+                let after = wanted.after_in(*lane);
+                let after = after.map_or(Bound::Unbounded, Bound::Excluded);
                 let head = positions.range((after, Bound::Unbounded)).next()?;
                 Some(Key::new(*lane, *head))
             })

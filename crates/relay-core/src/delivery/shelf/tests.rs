@@ -73,6 +73,46 @@ fn filled(capacity: usize, rows: &[(usize, u64)]) -> Shelf<String> {
 }
 
 #[test]
+fn a_shelf_is_clear_up_to_a_place_only_where_it_knows_all() {
+    let mut shelf = Shelf::new(3);
+    assert!(!shelf.is_clear_to(position(1)), "nothing is known");
+    shelf.begin_refill(wanted(&[0, 1], None));
+    shelf.finish_refill(page(&[(0, 5)]), true, 1, |_| false);
+    assert!(!shelf.is_clear_to(position(1)), "only some lanes are known");
+    shelf.begin_refill(Wanted::EVERYTHING);
+    shelf.finish_refill(page(&[(0, 5), (1, 3)]), true, 2, |_| false);
+    for (place, clear) in [(2, true), (3, false), (4, false), (9, false)] {
+        assert_eq!(shelf.is_clear_to(position(place)), clear, "{place}");
+    }
+    // What has no room is not known.
+    put(&mut shelf, 0, 6);
+    put(&mut shelf, 0, 7);
+    assert!(!shelf.is_clear_to(position(2)));
+}
+
+#[test]
+fn what_was_flushed_is_wanted_however_old_it_is() {
+    let flushed = Lane::for_ask(
+        Ask {
+            mode: None,
+            allow_downgrade: false,
+            image: false,
+            flushed: true,
+        },
+        Priority::Normal,
+    );
+    let mut shelf = Shelf::new(3);
+    shelf.begin_refill(Wanted::EVERYTHING);
+    shelf.finish_refill(page(&[(0, 1), (0, 9)]), true, 2, |_| false);
+    shelf.put(flushed, position(2), "flushed".to_owned());
+    let mut newer = wanted(&[0], Some(5));
+    newer.lanes.insert(flushed);
+    assert_eq!(next(&shelf, newer), "flushed");
+    shelf.remove(position(2));
+    assert_eq!(next(&shelf, newer), "0/9");
+}
+
+#[test]
 fn a_new_shelf_asks_for_everything() {
     let mut shelf = Shelf::new(4);
     let idle = wanted(&[0, 2], None);

@@ -21,10 +21,11 @@ pub(super) fn waiting(tx: &mut Tx<'_>, query: &WaitingQuery) -> Result<WaitingPa
         wanted,
         limit,
     } = *query;
-    let after = wanted.after.unwrap_or(Position::from_key(i64::MIN));
     let mut found = Vec::new();
     for lane in tx.lanes(workspace_no, agent)? {
         if wanted.lanes.contains(lane) {
+            let after = wanted.after_in(lane);
+            let after = after.unwrap_or(Position::from_key(i64::MIN));
             let is_normal = lane.priority() == Priority::Normal;
             let positions = tx.in_lane((workspace_no, agent), lane, after, limit + 1)?;
             found.extend(positions.into_iter().map(|position| (is_normal, position)));

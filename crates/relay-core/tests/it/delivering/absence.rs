@@ -3,6 +3,7 @@
 use relay_core::PageQuery;
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Priority};
+use relay_protocol::delivery_record::Flush;
 use relay_protocol::ids::MessageId;
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::problem::ErrorCode;
@@ -121,6 +122,51 @@ fn share(bob: &Session<'_>) -> (Vec<String>, Option<u64>) {
 
 fn numbers(range: std::ops::RangeInclusive<u32>) -> Vec<String> {
     range.map(|no| no.to_string()).collect()
+}
+
+/// Regression: the backlog ended when nothing was open at the moment, and a session that came back in the
+/// middle of a turn got all of it at the end of the turn.
+#[test]
+fn a_session_that_comes_back_busy_gets_its_backlog_in_shares() {
+    let lab = Lab::pair();
+    lab.flood(60);
+    lab.post(SendMessage {
+        mode: Some(DeliveryMode::Immediate),
+        ..mail("at once")
+    });
+    let bob = lab.attach("bob", &Kind::able().doing(AgentStatus::Active));
+    assert_eq!(share(&bob).0, ["at once"]);
+    lab.pass(60_000);
+    assert_eq!(bob.texts(), [""; 0], "it is busy");
+    bob.becomes(AgentStatus::Idle);
+    assert_eq!(share(&bob), (numbers(1..=20), Some(59)));
+    assert_eq!(share(&bob), (vec![], None), "not in this turn");
+    for numbers in [numbers(21..=40), numbers(41..=60)] {
+        bob.becomes(AgentStatus::Active);
+        bob.becomes(AgentStatus::Idle);
+        assert_eq!(share(&bob).0, numbers);
+    }
+    // From here on nothing is a backlog.
+    lab.flood(30);
+    assert_eq!(share(&bob).0, numbers(1..=30));
+}
+
+#[test]
+fn a_flush_lets_all_of_a_backlog_go() {
+    let lab = Lab::pair();
+    for no in 1..=30 {
+        let body = SendMessage {
+            mode: Some(DeliveryMode::Manual),
+            ..mail(&no.to_string())
+        };
+        lab.send("key", body);
+    }
+    let bob = lab.attach("bob", &Kind::able());
+    assert_eq!(bob.texts(), [""; 0]);
+    let caller = lab.who("bob");
+    let flushing = lab.begin(lab.engine().flush(&caller, "bob", Flush::default()));
+    assert_eq!(share(&bob).0, numbers(1..=30));
+    assert_eq!(flushing.end().unwrap().receipts.len(), 30);
 }
 
 #[test]
