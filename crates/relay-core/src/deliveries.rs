@@ -22,7 +22,7 @@ use crate::delivery::story::{explain, summary};
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result};
 use crate::messages::{check_deadline, idempotency};
-use crate::runner::{Ask, Asked, Heard};
+use crate::runner::{AnswerTo, Ask, Asked, Heard};
 use crate::store::position::place_of;
 use crate::store::{
     AgentNo, DeliverTo, DeliveryFilter, DeliveryRow, DeliveryStory, FlushRequest, NewDelivery,
@@ -58,22 +58,44 @@ impl Engine {
         let of = via.as_ref().map(|row| row.agent).or(caller.viewer()?.agent);
         let via = via.map(|row| row.no);
         let position = self.place(caller, body.delivery_id)?;
-        let settling = self.runner.settle(of, position, via, body.epoch);
-        let (agent, offer, decisions) = match settling {
-            Some(settling) => {
-                let (agent, offer, decisions) = settling.into_parts();
-                (agent, Some(offer), decisions)
-            }
+        let mut settling = self.runner.settle(of, position, via, body.epoch);
+        let was_shown = matches!(receipt, MessageReceipt::Delivered(_));
+        let mut is_belated = false;
+        let agent = match &settling {
+            Some(settling) => settling.found.agent,
             None => {
                 let agent = self.recipient(caller, of, body.delivery_id).await?;
-                (agent, None, Vec::new())
+                if was_shown {
+                    match self.runner.answer_to(agent, position, via, body.epoch) {
+                        AnswerTo::Offer(found) => settling = Some(found),
+                        AnswerTo::LapsedOffer => is_belated = true,
+                        AnswerTo::OlderOffer => {}
+                    }
+                }
+                agent
             }
         };
-        let step = Step::Receipt {
-            session: via,
-            offer,
-            epoch: body.epoch,
-            receipt,
+        let (offer, decisions) = match settling {
+            Some(settling) => {
+                let (_, offer, decisions) = settling.into_parts();
+                (Some(offer), decisions)
+            }
+            None => (None, Vec::new()),
+        };
+        let (session, epoch) = (via, body.epoch);
+        let step = if is_belated {
+            Step::BelatedReceipt {
+                session,
+                epoch,
+                receipt,
+            }
+        } else {
+            Step::Receipt {
+                session,
+                offer,
+                epoch,
+                receipt,
+            }
         };
         let advanced = self.runner.take(agent, position, step, decisions).await?;
         Ok(ReceiptStored {

@@ -492,7 +492,8 @@ pub struct DeliveryCancelled {
     pub surfaced: Option<Surfaced>,
 }
 
-/// A receipt came after the end and changed nothing.
+/// A receipt changed nothing: it came after the end, or says that the message was shown for an older offer
+/// than the newest one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliveryLateReceipt {

@@ -14,7 +14,7 @@ mod waits;
 
 use relay_protocol::agent::Metadata;
 use relay_protocol::api::messages::ReadDoor;
-use relay_protocol::delivery::{MessageReceipt, Surfaced};
+use relay_protocol::delivery::{DeliveryMode, MessageReceipt, Surfaced};
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::policy::Policy;
@@ -47,6 +47,16 @@ pub enum Step {
         session: Option<SessionNo>,
         /// The offer that it answers, if that is still out.
         offer: Option<Box<Offer>>,
+        /// The offer that it says it answers.
+        epoch: Option<u64>,
+        /// What it says.
+        receipt: MessageReceipt,
+    },
+    /// A session answers while nothing of the delivery is out: the offer may have been settled without it,
+    /// because its link was lost or because it took too long.
+    BelatedReceipt {
+        /// The session that speaks, where that is known.
+        session: Option<SessionNo>,
         /// The offer that it says it answers.
         epoch: Option<u64>,
         /// What it says.
@@ -174,6 +184,23 @@ pub struct Circumstances<'a> {
     pub id: DeliveryId,
     /// The id of the session that holds it, when one does.
     pub holder: Option<SessionId>,
+    /// The newest of its offers that is settled; only for [`Step::BelatedReceipt`].
+    pub last_offer: Option<LapsedOffer>,
+}
+
+/// An offer that was settled without the session's word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LapsedOffer {
+    /// Which offer.
+    pub epoch: u64,
+    /// The generation of the delivery.
+    pub generation: u32,
+    /// The session.
+    pub session: SessionNo,
+    /// Its id.
+    pub session_id: SessionId,
+    /// The mode in which it was offered.
+    pub mode: DeliveryMode,
 }
 
 /// What a step makes of a delivery.
@@ -265,7 +292,7 @@ pub enum FactKind {
         /// Whether it may have been seen all the same.
         surfaced: Surfaced,
     },
-    /// A receipt came after the end.
+    /// A receipt came after the end, or one says that the message was seen and does not count.
     LateReceipt {
         /// What it said.
         receipt: MessageReceipt,
@@ -283,6 +310,11 @@ pub fn apply(row: &DeliveryRow, step: &Step, given: &Circumstances<'_>) -> Appli
             epoch,
             receipt,
         } => change.receipt(*session, offer.as_deref(), *epoch, receipt),
+        Step::BelatedReceipt {
+            session,
+            epoch,
+            receipt,
+        } => change.belated_receipt(*session, *epoch, receipt),
         Step::NoReceipt { offer } => change.no_receipt(offer),
         Step::Returned {
             offer,

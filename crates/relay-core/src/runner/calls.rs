@@ -120,6 +120,46 @@ impl State {
         })
     }
 
+    /// Whether another offer of a delivery is out than the one that a receipt answers.
+    pub(super) fn is_offered_anew(
+        &self,
+        agent: AgentNo,
+        position: Position,
+        via: Option<SessionNo>,
+        epoch: Option<u64>,
+    ) -> bool {
+        let out = self.desks.get(&agent).and_then(|desk| desk.out(position));
+        out.is_some_and(|out| match epoch {
+            Some(epoch) => epoch != out.offer.epoch,
+            None => via.is_some_and(|session| session != out.offer.session),
+        })
+    }
+
+    /// Offers a delivery to nobody until a receipt of it is stored.
+    pub(super) fn hold_for_receipt(&mut self, position: Position) {
+        self.belated.entry(position).or_default().receipts += 1;
+    }
+
+    /// A belated receipt was stored. If it did not end the delivery, that is due as before.
+    pub(super) fn belated_stored(&mut self, agent: AgentNo, position: Position) {
+        let Some(belated) = self.belated.get_mut(&position) else {
+            return;
+        };
+        belated.receipts -= 1;
+        if belated.receipts > 0 {
+            return;
+        }
+        let was_due = belated.set_aside;
+        self.belated.remove(&position);
+        if was_due {
+            if let Some(desk) = self.desks.get_mut(&agent) {
+                desk.shelf.forget();
+            }
+            self.reload_addressed(agent);
+            self.touch(agent);
+        }
+    }
+
     /// Offers nothing more to an agent for now; says what is out.
     pub(super) fn hold(&mut self, agent: AgentNo) -> Vec<(Position, Offer)> {
         let Some(desk) = self.desks.get_mut(&agent) else {

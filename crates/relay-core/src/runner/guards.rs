@@ -18,6 +18,17 @@ pub(crate) struct Settling {
     armed: bool,
 }
 
+/// What a receipt answers.
+pub(crate) enum AnswerTo {
+    /// An offer that is out.
+    Offer(Settling),
+    /// An offer that was settled, or is about to be, without the session's word. The delivery is not offered
+    /// until the receipt is stored.
+    LapsedOffer,
+    /// An offer that another one has followed, which is out.
+    OlderOffer,
+}
+
 /// An offer that is out.
 pub(crate) struct Found {
     pub(crate) agent: AgentNo,

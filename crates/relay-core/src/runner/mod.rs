@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 use self::control::recalled;
 pub(crate) use self::control::{Ask, Asked, unreachable_session};
 pub(crate) use self::desk::Mono;
-pub(crate) use self::guards::Settling;
+pub(crate) use self::guards::{AnswerTo, Settling};
 use self::handover::{content, context};
 use self::link::{Deliver, Parcel};
 use self::permissions::Decisions;
@@ -311,6 +311,7 @@ impl Runner {
     ) {
         let inbox = self.inbox.clone();
         let epoch = epoch_of(&step);
+        let is_belated = matches!(step, Step::BelatedReceipt { .. });
         let advance = Advance {
             position,
             at: self.environment.clock.now(),
@@ -320,6 +321,9 @@ impl Runner {
         };
         self.store.advance(advance).then(move |result| {
             inbox.put(stepped(agent, position, epoch, &result));
+            if is_belated {
+                inbox.put(Input::BelatedStored(agent, position));
+            }
             tell(result);
         });
     }

@@ -207,6 +207,10 @@ impl State {
         moment: Moment,
         times: Times,
     ) -> Found {
+        if let Some(belated) = self.belated.get_mut(&waiting.row.position) {
+            belated.set_aside = true;
+            return Found::Dealt;
+        }
         let Some((decision, session_id)) = self.decision(agent, session, &waiting, moment, times)
         else {
             return Found::Nothing;

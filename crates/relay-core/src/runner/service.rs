@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::Runner;
 use super::control::{Ask, Asked};
-use super::guards::{AttachGuard, HoldGuard, OnDrop, Settling};
+use super::guards::{AnswerTo, AttachGuard, HoldGuard, OnDrop, Settling};
 use super::link::{Deliver, LinkId, Parcel, SessionLink};
 use super::state::Offered;
 use super::waiter::Heard;
@@ -285,6 +285,25 @@ impl Runner {
         let (mut state, _) = self.memory();
         let found = state.settle(agent, position, via, epoch)?;
         Some(Settling::new(found, self.inbox.clone()))
+    }
+
+    /// What a `delivered` receipt answers, once it is known for whom the delivery is.
+    pub(crate) fn answer_to(
+        &self,
+        agent: AgentNo,
+        position: Position,
+        via: Option<SessionNo>,
+        epoch: Option<u64>,
+    ) -> AnswerTo {
+        let (mut state, _) = self.memory();
+        if let Some(found) = state.settle(Some(agent), position, via, epoch) {
+            return AnswerTo::Offer(Settling::new(found, self.inbox.clone()));
+        }
+        if state.is_offered_anew(agent, position, via, epoch) {
+            return AnswerTo::OlderOffer;
+        }
+        state.hold_for_receipt(position);
+        AnswerTo::LapsedOffer
     }
 
     /// Takes the step that somebody outside has asked for, and tells the memory when it is over, also

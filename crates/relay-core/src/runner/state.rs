@@ -46,6 +46,8 @@ pub(super) enum Input {
     Due(Result<DueNow>),
     /// A step of a delivery is over.
     Stepped(Box<Stepped>),
+    /// A receipt for an offer that had lapsed was stored, or refused.
+    BelatedStored(AgentNo, Position),
     /// An offer that was about to be settled is not.
     Unsettled(AgentNo, Position, u64),
     /// A change that held an agent back is over.
@@ -161,6 +163,8 @@ pub(super) struct State {
     pub(super) timers: BTreeSet<(Mono, Timer)>,
     /// Deliveries that are not out and have a step under way, and whether they have moved since.
     pub(super) stepping: HashMap<Position, bool>,
+    /// Deliveries about which a belated receipt is on its way to the store; they are not offered meanwhile.
+    pub(super) belated: HashMap<Position, Belated>,
     pub(super) recalls: HashMap<Position, Recalling>,
     pub(super) controls: HashMap<ControlId, Control>,
     pub(super) attaches: AttachTracker,
@@ -176,6 +180,14 @@ pub(super) struct State {
     pub(super) links: u64,
     pub(super) refills: u64,
     pub(super) commands: Vec<Command>,
+}
+
+/// Belated receipts of one delivery that are on their way to the store.
+#[derive(Default)]
+pub(super) struct Belated {
+    pub(super) receipts: u32,
+    /// The delivery was due meanwhile and was taken off its place.
+    pub(super) set_aside: bool,
 }
 
 /// What a timer is for.
@@ -268,6 +280,7 @@ impl State {
             Input::Addressed(session, no, rows) => self.addressed(session, no, rows, times),
             Input::Due(due) => self.due(due, times),
             Input::Stepped(stepped) => self.stepped(*stepped, times),
+            Input::BelatedStored(agent, position) => self.belated_stored(agent, position),
             Input::Unsettled(agent, position, epoch) => {
                 self.offer_stepped(agent, position, epoch, false, None, times);
                 self.resume_recall(position);

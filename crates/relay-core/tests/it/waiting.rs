@@ -314,7 +314,7 @@ impl Scene {
         let mut expected: Vec<_> = unfinished
             .iter()
             .filter(|row| lanes.contains(Lane::of(row)))
-            .filter(|row| wanted.after.is_none_or(|after| row.position > after))
+            .filter(|row| row.flushed || wanted.after.is_none_or(|after| row.position > after))
             .map(|row| (*row).clone())
             .collect();
         expected.sort_by_key(|row| (row.priority == Priority::Normal, row.position));

@@ -9,7 +9,7 @@ use relay_protocol::delivery_record::{
 use relay_protocol::ids::SessionId;
 use relay_protocol::time::Timestamp;
 
-use super::Circumstances;
+use super::{Circumstances, LapsedOffer};
 use crate::delivery::history::{Entry, Offer, SettledOffer};
 use crate::store::{DeliveryRow, Holder};
 
@@ -27,12 +27,14 @@ pub(super) enum Charge<'a> {
     Offered(&'a Offer),
     /// A session that has accepted it.
     Held(Holder),
+    /// A session that its newest offer was made to, which was settled without that session's word.
+    Lapsed(LapsedOffer),
 }
 
 impl Charge<'_> {
     pub(super) const fn state(self) -> DeliveryState {
         match self {
-            Self::Offered(_) => DeliveryState::Offered,
+            Self::Offered(_) | Self::Lapsed(_) => DeliveryState::Offered,
             Self::Held(_) => DeliveryState::Accepted,
         }
     }
@@ -41,6 +43,7 @@ impl Charge<'_> {
         match self {
             Self::Offered(offer) => offer.epoch,
             Self::Held(holder) => holder.epoch,
+            Self::Lapsed(offer) => offer.epoch,
         }
     }
 
@@ -48,7 +51,7 @@ impl Charge<'_> {
     pub(super) const fn offer(&self) -> Option<&Offer> {
         match self {
             Self::Offered(offer) => Some(offer),
-            Self::Held(_) => None,
+            Self::Held(_) | Self::Lapsed(_) => None,
         }
     }
 }
@@ -76,6 +79,7 @@ impl Change<'_> {
         match charge {
             Charge::Offered(offer) => Some(offer.mode),
             Charge::Held(_) => self.row.used_mode,
+            Charge::Lapsed(offer) => Some(offer.mode),
         }
     }
 
@@ -83,6 +87,7 @@ impl Change<'_> {
         match charge {
             Charge::Offered(offer) => Some(offer.session_id),
             Charge::Held(_) => self.given.holder,
+            Charge::Lapsed(offer) => Some(offer.session_id),
         }
     }
 

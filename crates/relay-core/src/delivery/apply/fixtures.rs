@@ -4,6 +4,7 @@ use relay_protocol::delivery::{DeliveryMode, DeliveryReason, DeliveryState, Prio
 use relay_protocol::ids::{DeliveryId, MessageId, SessionId};
 use relay_protocol::time::Timestamp;
 
+use super::LapsedOffer;
 use crate::delivery::history::Offer;
 use crate::store::{AgentNo, DeliveryRow, Holder, Position, SessionNo};
 
@@ -74,6 +75,17 @@ pub(crate) fn accepted() -> DeliveryRow {
             retryable: true,
         }),
         ..pending()
+    }
+}
+
+/// An offer of before, settled without the session's word.
+pub(crate) fn lapsed(epoch: u64) -> LapsedOffer {
+    LapsedOffer {
+        epoch,
+        generation: 1,
+        session: SESSION,
+        session_id: session_id(SESSION),
+        mode: DeliveryMode::OnIdle,
     }
 }
 

@@ -12,8 +12,8 @@ use relay_protocol::ids::SessionId;
 
 use super::change::{Change, Charge, Counted, millis};
 use super::{
-    ATTEMPTS_EXHAUSTED, Applied, DEFERRED_PAST_DEADLINE, Fact, FactKind, Moved, NO_RECEIPT,
-    ReturnCause,
+    ATTEMPTS_EXHAUSTED, Applied, DEFERRED_PAST_DEADLINE, Fact, FactKind, LapsedOffer, Moved,
+    NO_RECEIPT, ReturnCause,
 };
 use crate::delivery::backoff::backoff_ms;
 use crate::delivery::history::{Entry, Offer};
@@ -56,14 +56,50 @@ impl Change<'_> {
             (MessageReceipt::Accepted(accepted), Charge::Offered(offer)) => {
                 self.accepted(answer, offer, accepted)
             }
-            (MessageReceipt::Accepted(_), Charge::Held(holder)) => {
+            (MessageReceipt::Accepted(_), _) => {
                 // It says so once more; nothing changes.
-                self.late(self.session_of(charge), Some(holder.epoch), receipt)
+                self.late(self.session_of(charge), Some(charge.epoch()), receipt)
             }
             (MessageReceipt::Delivered(delivered), _) => self.delivered(answer, delivered),
             (MessageReceipt::Deferred(deferred), _) => self.deferred(answer, deferred),
             (MessageReceipt::Failed(failed), _) => self.attempt_failed(answer, failed),
         }
+    }
+
+    /// A message that was shown is delivered, also if its offer was settled before the session could say so,
+    /// unless it was offered anew since.
+    pub(super) fn belated_receipt(
+        &self,
+        session: Option<SessionNo>,
+        epoch: Option<u64>,
+        receipt: &MessageReceipt,
+    ) -> Applied {
+        match (receipt, self.lapsed_offer(session, epoch)) {
+            (MessageReceipt::Delivered(delivered), Some(offer)) => {
+                let answer = Answer {
+                    charge: Charge::Lapsed(offer),
+                    by: ReceiptSource::Session,
+                    receipt,
+                };
+                self.delivered(answer, delivered)
+            }
+            _ => self.receipt(session, None, epoch, receipt),
+        }
+    }
+
+    /// The newest offer, if a receipt is meant for it. One that does not name its offer has to come from the
+    /// session that the offer was made to.
+    fn lapsed_offer(&self, session: Option<SessionNo>, epoch: Option<u64>) -> Option<LapsedOffer> {
+        let last = self
+            .given
+            .last_offer
+            .filter(|last| self.waits() && last.generation == self.row.generation)?;
+        let is_meant = match (session, epoch) {
+            (Some(session), _) if session != last.session => false,
+            (_, Some(epoch)) => epoch == last.epoch,
+            (session, None) => session.is_some(),
+        };
+        is_meant.then_some(last)
     }
 
     /// Whether a receipt comes from whoever answers for the delivery now.
@@ -368,7 +404,8 @@ impl Change<'_> {
             late: true,
             receipt: receipt.clone(),
         });
-        let fact = self.row.state.is_terminal().then(|| {
+        let was_shown = matches!(receipt, MessageReceipt::Delivered(_));
+        let fact = (was_shown || self.row.state.is_terminal()).then(|| {
             Box::new(Fact {
                 session,
                 what: FactKind::LateReceipt {

@@ -12,7 +12,7 @@ use relay_protocol::delivery_record::ReceiptSource;
 use relay_protocol::problem::ErrorCode;
 
 use super::fixtures::{
-    OTHER_SESSION, SESSION, accepted, at, delivery_id, offer, pending, session_id,
+    OTHER_SESSION, SESSION, accepted, at, delivery_id, lapsed, offer, pending, session_id,
 };
 use super::*;
 use crate::delivery::history::SettledOffer;
@@ -35,6 +35,7 @@ fn take_at(row: &DeliveryRow, step: &Step, now: Timestamp) -> Applied {
         jitter: u64::MAX,
         id: delivery_id(),
         holder: row.holder.map(|holder| session_id(holder.session)),
+        last_offer: Some(lapsed(1)),
     };
     apply(row, step, &given)
 }
@@ -105,6 +106,15 @@ fn says(receipt: MessageReceipt) -> Step {
         session: Some(SESSION),
         offer: None,
         epoch: None,
+        receipt,
+    }
+}
+
+/// The session says something about an offer that is settled.
+fn says_belatedly(epoch: Option<u64>, receipt: MessageReceipt) -> Step {
+    Step::BelatedReceipt {
+        session: Some(SESSION),
+        epoch,
         receipt,
     }
 }

@@ -61,6 +61,7 @@ impl Tale {
     fn step(mut self, now: i64, step: Step) -> Self {
         let policy = Policy::default();
         let given = Circumstances {
+            last_offer: None,
             policy: &policy,
             now: at(now),
             jitter: 1_000,

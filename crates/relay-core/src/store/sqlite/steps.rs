@@ -6,9 +6,10 @@ use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::time::Timestamp;
 
 use super::delivery_rows::{StoredDelivery, load_delivery};
+use super::history::history;
 use super::waiting::Spot;
 use super::writer::Tx;
-use crate::delivery::apply::{Applied, Circumstances, Fact, Moved, Step, apply};
+use crate::delivery::apply::{Applied, Circumstances, Fact, LapsedOffer, Moved, Step, apply};
 use crate::delivery::history::Entry;
 use crate::delivery::lane::Lane;
 use crate::error::{Error, Result};
@@ -59,12 +60,17 @@ impl Tx<'_> {
     pub(super) fn step(&mut self, stored: StoredDelivery, taken: &Taken<'_>) -> Result<Advanced> {
         let workspace = self.workspace(stored.row.position.workspace_no())?;
         let holder = stored.row.holder.map(|holder| self.session(holder.session));
+        let last_offer = match taken.step {
+            Step::BelatedReceipt { .. } => self.last_offer(&workspace, stored.row.position)?,
+            _ => None,
+        };
         let given = Circumstances {
             policy: &workspace.policy,
             now: taken.at,
             jitter: taken.jitter,
             id: stored.row.id(workspace.id),
             holder: holder.transpose()?.map(|session| session.id),
+            last_offer,
         };
         match apply(&stored.row, taken.step, &given) {
             Applied::Moved(moved) => {
@@ -78,6 +84,31 @@ impl Tx<'_> {
             Applied::Nothing => self.write_note(&workspace, stored, None, None, taken),
             Applied::Refused(refused) => Err(refused.into()),
         }
+    }
+
+    /// The newest offer of a delivery that is settled.
+    fn last_offer(
+        &mut self,
+        workspace: &WorkspaceRow,
+        delivery: Position,
+    ) -> Result<Option<LapsedOffer>> {
+        let history = history(self.connection, delivery)?;
+        let mut newest_first = history.into_iter().rev();
+        let attempt = newest_first.find_map(|entry| match entry {
+            Entry::Offer(settled) => Some(settled.attempt),
+            _ => None,
+        });
+        let Some(attempt) = attempt else {
+            return Ok(None);
+        };
+        let session = self.find_session(workspace.no, attempt.session_id)?;
+        Ok(session.map(|session| LapsedOffer {
+            epoch: attempt.epoch,
+            generation: attempt.generation,
+            session: session.no,
+            session_id: session.id,
+            mode: attempt.mode,
+        }))
     }
 
     /// Refuses to try again what only a session may have that is no more.

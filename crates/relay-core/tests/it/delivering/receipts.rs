@@ -398,6 +398,96 @@ fn what_comes_after_the_end_is_kept_and_told_and_changes_nothing() {
     }
 }
 
+/// Regression: the message was shown once more.
+#[test]
+fn what_was_shown_before_the_link_broke_counts_and_is_not_shown_again() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let id = lab.say("hello");
+    let offer = bob.offer();
+    bob.lose_link();
+    lab.step();
+    assert_eq!(lab.state(id), DeliveryState::Pending);
+    let stored = bob
+        .receipt(id, offer.context.epoch(), delivered(id))
+        .unwrap();
+    assert_eq!(
+        (stored.state, stored.late),
+        (DeliveryState::Delivered, false)
+    );
+    assert_eq!(lab.last("delivery.delivered")["sessionId"], json!(bob.id()));
+    assert_eq!(lab.events("delivery.late_receipt").len(), 0);
+    let end = lab.delivery(id);
+    assert_eq!(end.mode, Some(offer.context.mode));
+    assert_eq!(end.attempts.unwrap().len(), 1);
+    let back = lab.attach("bob", &Kind::able().resuming(bob.token()));
+    assert_eq!(back.texts(), [""; 0]);
+}
+
+#[test]
+fn what_was_shown_counts_also_when_it_is_said_too_late() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let id = lab.say("hello");
+    let offer = bob.offer();
+    lab.pass(30_000);
+    assert_eq!(lab.state(id), DeliveryState::Pending, "no receipt in time");
+    let stored = bob
+        .receipt(id, offer.context.epoch(), delivered(id))
+        .unwrap();
+    assert_eq!(
+        (stored.state, stored.late),
+        (DeliveryState::Delivered, false)
+    );
+    lab.pass(600_000);
+    assert_eq!(bob.texts(), [""; 0]);
+}
+
+#[test]
+fn what_was_shown_and_is_offered_anew_is_told_and_changes_nothing() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let id = lab.say("hello");
+    let first = bob.offer();
+    bob.lose_link();
+    let back = lab.attach("bob", &Kind::able().resuming(bob.token()));
+    let second = back.offer();
+    let stored = back
+        .receipt(id, first.context.epoch(), delivered(id))
+        .unwrap();
+    assert!(stored.late);
+    assert_eq!(lab.state(id), DeliveryState::Offered);
+    let told = lab.last("delivery.late_receipt");
+    assert_eq!(told["receipt"]["status"], "delivered");
+    // What does not say that it was shown is not told.
+    let stored = back.receipt(id, first.context.epoch(), failed("no", Some(true)));
+    assert!(stored.unwrap().late);
+    assert_eq!(lab.events("delivery.late_receipt").len(), 1);
+    back.deliver(&second);
+    assert_eq!(lab.state(id), DeliveryState::Delivered);
+}
+
+/// A receipt for an offer of before a retry says nothing about what comes after it.
+#[test]
+fn what_was_shown_before_a_retry_does_not_count_after_it() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let id = lab.say("hello");
+    let offer = bob.offer();
+    bob.answer(&offer, failed("no", None));
+    bob.becomes(AgentStatus::Active);
+    let who = lab.who("alice");
+    let retrying = lab.begin(lab.engine().retry(&who, id));
+    let stored = bob
+        .receipt(id, offer.context.epoch(), delivered(id))
+        .unwrap();
+    assert_eq!((stored.state, stored.late), (DeliveryState::Pending, true));
+    assert_eq!(lab.events("delivery.late_receipt").len(), 1);
+    bob.becomes(AgentStatus::Idle);
+    bob.deliver(&bob.offer());
+    drop(retrying);
+}
+
 #[test]
 fn what_a_receipt_may_hold_is_bounded() {
     let lab = Lab::pair();

@@ -163,12 +163,27 @@ impl World {
                 self.due_taken(at, session, kind, result)?;
             }
             Outcome::Sent(Ok(sent)) => self.acknowledged.push(sent.message_id),
-            Outcome::Receipt(id, says, Ok(stored)) => {
+            Outcome::Receipt(id, says, result) => {
+                if says.delivered {
+                    self.model.receipt_ends(id);
+                }
+                let Ok(stored) = result else {
+                    return Ok(());
+                };
                 if says.outdated && !stored.late {
                     return Err(format!("{id}: a receipt for an older offer was taken"));
                 }
                 let told = self.model.told(id)?;
                 let says_delivered = says.delivered;
+                let goes_on = !matches!(told.stand, Stand::Ended(_));
+                let is_newest = says.newest.is_some()
+                    && says.newest == told.last_offer.map(|offer| (told.last_epoch, offer))
+                    && told.last_offer.is_some_and(|(_, of)| of == told.generation);
+                if says_delivered && stored.late && goes_on && is_newest {
+                    return Err(format!(
+                        "{id}: it was shown, which does not count: {told:?}"
+                    ));
+                }
                 if says_delivered && !stored.late && !told.delivered {
                     return Err(format!(
                         "{id}: a receipt `delivered` was taken and is not logged"
@@ -176,7 +191,7 @@ impl World {
                 }
             }
             Outcome::Flushed(agent) => self.model.flushed(agent),
-            Outcome::Sent(Err(_)) | Outcome::Receipt(..) | Outcome::Done => {}
+            Outcome::Sent(Err(_)) | Outcome::Done => {}
         }
         Ok(())
     }
@@ -342,11 +357,24 @@ impl World {
             Up::Receipt(frame) => {
                 let via = self.dice.chance(800).then_some(session);
                 let id = frame.delivery_id;
-                let newest = self.model.deliveries.get(&id).map(|told| told.last_epoch);
+                let known = self.model.deliveries.get(&id);
+                let newest = known.map(|told| told.last_epoch);
+                let last_offer = known.and_then(|told| told.last_offer);
+                let answers_newest = last_offer.filter(|(to, _)| {
+                    via.is_none_or(|via| via == *to)
+                        && frame.epoch.is_some()
+                        && frame.epoch == newest
+                });
                 let says = Said {
+                    newest: answers_newest
+                        .zip(newest)
+                        .map(|(offer, epoch)| (epoch, offer)),
                     delivered: matches!(frame.receipt, MessageReceipt::Delivered(_)),
                     outdated: frame.epoch.is_some_and(|epoch| Some(epoch) < newest),
                 };
+                if says.delivered {
+                    self.model.receipt_begins(id);
+                }
                 self.spawn(
                     format!("receipt of {at} for {id}"),
                     move |engine| async move {

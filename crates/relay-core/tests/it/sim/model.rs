@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use relay_core::delivery::decide::{Moment, SessionView, Verdict, decide};
 use relay_core::delivery::lane::Ask;
 use relay_protocol::capability::AgentSessionCapabilities;
-use relay_protocol::delivery::{DeliveryMode, MessageContext, Priority};
+use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt, Priority};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use relay_protocol::ids::{AgentId, DeliveryId, MessageId, SessionId};
 use relay_protocol::message::{AttachmentKind, RelayMessage};
@@ -59,6 +59,8 @@ pub(super) struct Told {
     pub(super) reopened_at: Option<Timestamp>,
     pub(super) delivered: bool,
     pub(super) last_epoch: u64,
+    /// To which session, and in which generation, its newest offer was made, as far as a store can know.
+    pub(super) last_offer: Option<(SessionId, u32)>,
     pub(super) flushed: bool,
     /// Somebody has asked for something that takes it out of the order for a while.
     pub(super) disturbed: bool,
@@ -94,9 +96,10 @@ pub(super) struct Model {
     /// When the session came: what was older waited while it was away.
     pub(super) away_until: BTreeMap<SessionId, Vec<u64>>,
     pub(super) default_deadline_ms: i64,
-    pub(super) late_receipts: u64,
     /// The latest time that the wall clock has shown.
     pub(super) latest: Timestamp,
+    /// Calls under way that say that a message was shown. Meanwhile it is not offered, and others may be.
+    receipts: BTreeMap<DeliveryId, u32>,
     /// Flushes under way, by agent.
     flushing: BTreeMap<AgentId, u32>,
     /// Sessions whose link is known to be up or down, and since when.
@@ -132,8 +135,8 @@ impl Default for Model {
             declared: BTreeMap::new(),
             away_until: BTreeMap::new(),
             default_deadline_ms: 0,
-            late_receipts: 0,
             latest: Timestamp::from_millis(0),
+            receipts: BTreeMap::new(),
             flushing: BTreeMap::new(),
             links: BTreeMap::new(),
             connected: BTreeMap::new(),
@@ -184,6 +187,7 @@ impl Model {
                     reopened_at: None,
                     delivered: false,
                     last_epoch: 0,
+                    last_offer: None,
                     disturbed: false,
                     only: self.addressed.get(&created.message.id).cloned(),
                     flushed: self.flushing.get(&created.agent.id).is_some_and(|n| *n > 0),
@@ -231,9 +235,9 @@ impl Model {
                 self.moves(event.delivery_id, Stand::Ended("cancelled"), logged.at)?;
             }
             RelayEvent::DeliveryLateReceipt(event) => {
-                self.late_receipts += 1;
+                let was_shown = matches!(event.receipt, MessageReceipt::Delivered(_));
                 let told = self.told(event.delivery_id)?;
-                if !matches!(told.stand, Stand::Ended(_)) {
+                if !was_shown && !matches!(told.stand, Stand::Ended(_)) {
                     return Err(format!("late receipt of open {}", event.delivery_id));
                 }
             }
@@ -393,6 +397,18 @@ impl Model {
         self.addressed.entry(message).or_default().insert(session);
     }
 
+    /// A session says that a message was shown.
+    pub(super) fn receipt_begins(&mut self, id: DeliveryId) {
+        *self.receipts.entry(id).or_default() += 1;
+    }
+
+    /// The engine has answered.
+    pub(super) fn receipt_ends(&mut self, id: DeliveryId) {
+        if let Some(count) = self.receipts.get_mut(&id) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// Any delivery of an agent may be let go from now on.
     pub(super) fn flushing(&mut self, agent: AgentId) {
         *self.flushing.entry(agent).or_default() += 1;
@@ -410,7 +426,14 @@ impl Model {
 
     /// The process has died: nothing is out, and nothing is under way.
     pub(super) fn crashed(&mut self) {
+        for id in self.out.keys() {
+            if let Some(told) = self.deliveries.get_mut(id) {
+                // The store knows nothing of this offer.
+                told.last_offer = None;
+            }
+        }
         self.out.clear();
+        self.receipts.clear();
         self.flushing.clear();
         self.links.clear();
         self.connected.clear();
@@ -502,7 +525,9 @@ impl Model {
             .or_else(|what| fault(&what))?;
         self.in_order(session, id, (&told, context.mode), kinds, policy, now)
             .or_else(|what| fault(&what))?;
-        self.told(id)?.last_epoch = epoch;
+        let told = self.told(id)?;
+        told.last_epoch = epoch;
+        told.last_offer = Some((session, told.generation));
         self.out.insert(id, (session, epoch));
         Ok(())
     }
@@ -649,6 +674,7 @@ impl Model {
                 && !other.disturbed
                 && other.only.is_none()
                 && !self.out.contains_key(other_id)
+                && self.receipts.get(other_id).is_none_or(|calls| *calls == 0)
                 && key(other) < key(told)
                 && self.deadline(other) > self.latest.max(now)
                 // Of what waited while the session was away it gets a share only.

@@ -86,6 +86,8 @@ pub(super) enum Outcome {
 /// What a receipt says.
 pub(super) struct Said {
     pub(super) delivered: bool,
+    /// The offer that it answers, to whom that was made, and in which generation, if it is the newest one.
+    pub(super) newest: Option<(u64, (SessionId, u32))>,
     /// It answers an offer that another one has followed.
     pub(super) outdated: bool,
 }

@@ -116,7 +116,7 @@ fn a_receipt_after_the_end_is_kept_and_told() {
          late receipt by session: delivered
          event late delivered",
     );
-    // One for an older offer is kept only.
+    // One for an older offer changes nothing, and is told because the message was seen.
     let older = Step::Receipt {
         session: Some(SESSION),
         offer: Some(Box::new(offer(2))),
@@ -126,7 +126,8 @@ fn a_receipt_after_the_end_is_kept_and_told() {
     check(
         &take(&pending(), &older),
         "noted
-         late receipt by session: delivered",
+         late receipt by session: delivered
+         event late delivered",
     );
 }
 
@@ -222,9 +223,13 @@ fn a_retry_begins_a_new_generation() {
     assert_eq!(found.row.deadline, failed.deadline);
     // Answers to offers of the generation before come too late.
     assert!(matches!(
-        take(&found.row, &answer(seen())),
+        take(&found.row, &answer(no(None))),
         Applied::Noted { fact: None, .. }
     ));
+    for late in [answer(seen()), says_belatedly(Some(1), seen())] {
+        let noted = take(&found.row, &late);
+        assert!(matches!(noted, Applied::Noted { fact: Some(_), .. }));
+    }
     // With its deadline behind it, it gets the time that a new one has.
     let now = at(3_600_000);
     let Applied::Moved(found) = take_at(&failed, &Step::Retried, now) else {

@@ -224,7 +224,8 @@ fn sorted(stored: &BTreeMap<Position, Kept>, wanted: Wanted) -> Vec<(Lane, Posit
     let mut rows: Vec<_> = stored
         .iter()
         .filter(|(position, (lane, _))| {
-            wanted.lanes.contains(*lane) && wanted.after.is_none_or(|after| **position > after)
+            wanted.lanes.contains(*lane)
+                && (lane.is_flushed() || wanted.after.is_none_or(|after| **position > after))
         })
         .map(|(position, kept)| (kept.0, *position, *kept))
         .collect();
