@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
-use relay_core::Caller;
 use relay_core::delivery::apply::Step;
+use relay_core::delivery::decide::SessionView;
 use relay_core::delivery::lane::{Lane, LaneSet};
+use relay_core::delivery::reading::hold_for_reader;
 use relay_core::delivery::shelf::Wanted;
 use relay_core::store::{
     DeliveryFilter, DeliveryRow, FlushRequest, PageRequest, Position, SessionRow, SessionTurn,
     WaitingQuery,
 };
+use relay_core::{Caller, PageQuery};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Priority};
-use relay_protocol::policy::PolicyPatch;
+use relay_protocol::policy::{Policy, PolicyPatch};
+use relay_protocol::session::SessionSummary;
 use relay_protocol::time::Timestamp;
 use rusqlite::Connection;
 
@@ -216,10 +219,20 @@ impl Scene {
         }
         let mark = self.pick(&before).message;
         let message = self.behind.store.message_at(mark).await.unwrap();
+        let current = self.current_session(agent).await;
         let mut expected = Vec::new();
         for row in before {
             let other = self.behind.store.message_at(row.message).await.unwrap();
-            let is_settled = row.state != DeliveryState::Accepted
+            let session = current.as_ref().filter(|_| row.only_session.is_none());
+            let view = session.map(|session| SessionView {
+                capabilities: &session.capabilities,
+                safe_states: &session.safe_states,
+                status: session.status,
+                linked: true,
+            });
+            let waits = hold_for_reader(row.ask(), view.as_ref(), &Policy::default()).is_some();
+            let is_settled = !waits
+                && row.state != DeliveryState::Accepted
                 && row.message <= mark
                 && other.to == message.to;
             if !is_settled {
@@ -233,6 +246,14 @@ impl Scene {
             .await
             .unwrap();
         assert_eq!(self.unfinished(agent).await, expected);
+    }
+
+    /// The session that the engine takes for the agent's current one.
+    async fn current_session(&self, agent: usize) -> Option<SessionSummary> {
+        let (engine, caller) = (&self.world.engine, &self.receivers[agent]);
+        let sessions = engine.sessions(caller, None, PageQuery::default());
+        let sessions = sessions.await.unwrap().items;
+        sessions.into_iter().find(|session| session.current)
     }
 
     async fn session_ends(&mut self, agent: usize) {

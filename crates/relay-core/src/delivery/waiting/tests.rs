@@ -243,6 +243,7 @@ fn what_has_ended_waits_for_nothing() {
 fn entries(step: Step) -> Vec<Entry> {
     let policy = Policy::default();
     let given = Circumstances {
+        last_offer: None,
         policy: &policy,
         now: at(2_000),
         jitter: 0,
