@@ -11,7 +11,7 @@ use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Delivery, 
 use relay_protocol::ids::{DeliveryId, SessionId};
 use relay_protocol::limits::{FLUSHED_AT_ONCE, METADATA_BYTES, REASON_BYTES};
 use relay_protocol::socket::{ControlOp, ReceiptFrame};
-use relay_protocol::status::AgentStatus;
+use relay_protocol::status::{AgentStatus, is_safe};
 use tokio::sync::oneshot;
 
 use crate::agents::bare;
@@ -367,6 +367,7 @@ impl Engine {
     fn away(&self, agent: AgentNo) -> Option<String> {
         match self.runner.current(agent) {
             None => Some("no_session".to_owned()),
+            Some(row) if is_safe(row.status, &row.safe_states) => None,
             Some(row) if row.status == AgentStatus::Paused => Some("paused".to_owned()),
             Some(row) if !row.status.takes_offers() => Some(row.status.to_string()),
             Some(_) => None,

@@ -207,11 +207,11 @@ impl AgentSessionCapabilities {
 fn validate_safe_states(states: &[AgentStatus]) -> Result<(), InvalidCapabilities> {
     let well = !states.is_empty()
         && all_different(states)
-        && states.iter().all(|status| status.takes_offers());
+        && !states.iter().any(|status| status.is_terminal());
     expect(
         well,
         "safeStates",
-        "some of active, idle, waiting, blocked, each once",
+        "some of starting, active, idle, waiting, blocked, paused, releasing, offline, each once",
         || list(states),
     )
 }

@@ -40,7 +40,7 @@ pub const DEFAULT_SAFE_STATES: &[AgentStatus] = &[
 /// Whether a session of this status is at its `on-idle` boundary.
 #[must_use]
 pub fn is_safe(status: AgentStatus, safe_states: &[AgentStatus]) -> bool {
-    status.takes_offers() && safe_states.contains(&status)
+    !status.is_terminal() && safe_states.contains(&status)
 }
 
 impl AgentStatus {
@@ -247,7 +247,8 @@ mod tests {
             [S::Idle, S::Waiting, S::Blocked]
         );
         assert_eq!(which(|status| is_safe(status, &[S::Idle])), [S::Idle]);
-        assert_eq!(which(|status| is_safe(status, &[S::Paused])), []);
+        assert_eq!(which(|status| is_safe(status, &[S::Paused])), [S::Paused]);
+        assert_eq!(which(|status| is_safe(status, &[S::Released])), []);
     }
 
     #[test]

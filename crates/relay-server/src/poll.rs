@@ -128,6 +128,13 @@ impl SessionLink for PollLink {
         self.stirred.notify_waiters();
         Ok(())
     }
+
+    fn take_unfetched(&self, take: &mut dyn FnMut(&Deliver) -> bool) {
+        let mut state = self.state();
+        while state.deliveries.front().is_some_and(|next| take(next)) {
+            state.deliveries.pop_front();
+        }
+    }
 }
 
 /// Attaches a session that will ask for what comes.

@@ -187,9 +187,6 @@ pub fn decide(session: &SessionView<'_>, ask: Ask, policy: &Policy, moment: Mome
         (_, Some(Err(mismatch))) if !ask.allow_downgrade => return Verdict::Mismatch(mismatch),
         (_, mode) => mode.and_then(Result::ok),
     };
-    if !session.status.takes_offers() {
-        return hold(None, status_text(session.status));
-    }
     let case = Case {
         session,
         ask,
@@ -249,7 +246,7 @@ fn without_image(verdict: Verdict) -> Verdict {
     }
 }
 
-/// A question of time: the session can take it, and it takes offers.
+/// A question of time: the session can take it.
 struct Case<'a> {
     session: &'a SessionView<'a>,
     ask: Ask,
@@ -260,19 +257,38 @@ struct Case<'a> {
 impl Case<'_> {
     /// Decides for a mode that the session supports, or for the first safe boundary.
     fn time(&self, asked: Option<DeliveryMode>) -> Verdict {
+        if !self.session.status.takes_offers() {
+            return self.only_at_rest(asked);
+        }
         if self.ask.flushed {
             let manual = Some(DeliveryMode::Manual).filter(|mode| self.supports(*mode));
             let mode = asked.or(manual).unwrap_or_else(|| self.best_mode());
             return self.at_once(mode, "somebody flushed it");
         }
-        if self.session.capabilities.queues() {
-            let mode = asked.unwrap_or_else(|| self.best_mode());
+        if self.session.capabilities.queues()
+            && let Some(mode) = asked.or_else(|| self.mode_for_queue())
+        {
             return self.at_once(mode, "the session queues for itself");
         }
         match asked {
             Some(mode) => self.strict(mode),
             None => self.adaptive(),
         }
+    }
+
+    /// Decides for a session of a status in which it takes nothing, unless its harness has named that status
+    /// as a safe state: then its `on-idle` boundary is open, and no other.
+    fn only_at_rest(&self, asked: Option<DeliveryMode>) -> Verdict {
+        let waits_for_rest = match asked {
+            None | Some(DeliveryMode::OnIdle) => true,
+            Some(DeliveryMode::NextToolCall) => self.ask.allow_downgrade,
+            Some(_) => false,
+        };
+        let status = status_text(self.session.status);
+        if !waits_for_rest || !self.is_safe() || !self.supports(DeliveryMode::OnIdle) {
+            return hold(None, status);
+        }
+        self.at_once(DeliveryMode::OnIdle, status)
     }
 
     /// It waits for no boundary, only for a way to the session.
@@ -300,11 +316,25 @@ impl Case<'_> {
         }
     }
 
-    /// It opens at the first of the policy's boundaries that the session supports and that comes.
+    /// It opens at the first of the session's boundaries that comes. It never interrupts, unless the policy
+    /// says so.
     fn adaptive(&self) -> Verdict {
-        let Some(first) = self.boundaries().next() else {
-            return self.without_boundaries();
+        let verdict = match self.boundaries().next() {
+            Some(first) => self.at_first_of(first),
+            None => self.without_boundaries(),
         };
+        if self.fits_policy() {
+            return verdict;
+        }
+        const NONE: &str = "the session supports none of the policy's boundaries";
+        match verdict {
+            Verdict::Offer { mode, why } => offer(mode, format!("{NONE}: {why}")),
+            Verdict::Hold { waits_for, why } => hold(waits_for, format!("{NONE}: {why}")),
+            other => other,
+        }
+    }
+
+    fn at_first_of(&self, first: DeliveryMode) -> Verdict {
         let open = self.boundaries().find(|mode| self.is_open(*mode));
         let idle = self.is_safe()
             && !self.supports(DeliveryMode::OnIdle)
@@ -320,17 +350,27 @@ impl Case<'_> {
         }
     }
 
-    /// The session supports none of the policy's boundaries.
+    /// The session has no boundary. One that can be interrupted gets it while it is at rest, when nothing is
+    /// interrupted; another one waits for a flush.
     fn without_boundaries(&self) -> Verdict {
-        const NONE: &str = "the session supports none of the policy's boundaries";
-        match self.any_mode() {
-            DeliveryMode::Immediate => self.at_once(DeliveryMode::Immediate, NONE),
-            mode => match self.strict(mode) {
-                Verdict::Offer { mode, why } => offer(mode, format!("{NONE}: {why}")),
-                Verdict::Hold { waits_for, why } => hold(waits_for, format!("{NONE}: {why}")),
-                other => other,
-            },
+        let rest = DeliveryMode::OnIdle;
+        if !self.supports(DeliveryMode::Immediate) {
+            self.strict(DeliveryMode::Manual)
+        } else if !self.is_reachable() {
+            hold(Some(rest), NO_LINK)
+        } else if self.is_open(rest) {
+            offer(DeliveryMode::Immediate, self.why_open(rest))
+        } else {
+            hold(Some(rest), self.why_closed(rest))
         }
+    }
+
+    /// The mode in which a session that queues for itself gets what was sent without one. Nothing for one that
+    /// knows no boundary and can be interrupted: it would be interrupted at once.
+    fn mode_for_queue(&self) -> Option<DeliveryMode> {
+        let has_boundary = self.boundaries().next().is_some();
+        let can_wait = has_boundary || !self.supports(DeliveryMode::Immediate);
+        can_wait.then(|| self.best_mode())
     }
 
     /// The mode in which it goes when it waits for nothing and no mode was asked for.
@@ -345,22 +385,31 @@ impl Case<'_> {
             .unwrap_or_else(|| self.any_mode())
     }
 
-    /// The mode for a session that supports none of the policy's boundaries.
+    /// The mode for a session without boundaries.
     fn any_mode(&self) -> DeliveryMode {
-        let modes = &self.session.capabilities.delivery.modes;
         if self.supports(DeliveryMode::Immediate) {
-            return DeliveryMode::Immediate;
+            DeliveryMode::Immediate
+        } else {
+            DeliveryMode::Manual
         }
-        let mut others = modes.iter().copied();
-        others
-            .find(|mode| *mode != DeliveryMode::Manual)
-            .unwrap_or(DeliveryMode::Manual)
     }
 
-    /// The policy's boundaries that the session supports, most wanted first.
+    /// The boundaries of the session at which something without a mode goes, most wanted first: the policy's,
+    /// or the safe ones if it supports none of those.
     fn boundaries(&self) -> impl Iterator<Item = DeliveryMode> {
-        let wanted = self.policy.boundaries.iter().copied();
-        wanted.filter(|mode| self.supports(*mode))
+        let ladder = if self.fits_policy() {
+            &self.policy.boundaries
+        } else {
+            SAFE_BOUNDARIES
+        };
+        let ladder = ladder.iter().copied();
+        ladder.filter(|mode| self.supports(*mode))
+    }
+
+    /// Whether the session supports one of the policy's boundaries.
+    fn fits_policy(&self) -> bool {
+        let wanted = &self.policy.boundaries;
+        wanted.iter().any(|mode| self.supports(*mode))
     }
 
     fn supports(&self, mode: DeliveryMode) -> bool {
@@ -414,6 +463,13 @@ impl Case<'_> {
         }
     }
 }
+
+/// The boundaries that interrupt nothing, the soonest first.
+const SAFE_BOUNDARIES: &[DeliveryMode] = &[
+    DeliveryMode::NextToolCall,
+    DeliveryMode::NextMessage,
+    DeliveryMode::OnIdle,
+];
 
 const NO_LINK: &str = "the session has no link at the moment";
 

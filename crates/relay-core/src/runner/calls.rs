@@ -1,5 +1,6 @@
 //! The memory's side of the engine's calls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::desk::Lease;
 use super::guards::Found;
+use super::link::SessionLink;
 use super::state::{State, Timer, Times};
 use super::waiter::Heard;
 use crate::delivery::history::Offer;
@@ -118,6 +120,18 @@ impl State {
             offer: Box::new(out.offer.clone()),
             decisions: std::mem::take(&mut out.waiting.decisions),
         })
+    }
+
+    /// The link of a session, and the offers over it that nothing settles yet.
+    pub(super) fn link_and_offers(
+        &self,
+        session: SessionNo,
+    ) -> Option<(Arc<dyn SessionLink>, BTreeSet<u64>)> {
+        let live = self.live(session)?;
+        let (_, link) = live.link.as_ref()?;
+        let out = live.out.values();
+        let out = out.filter(|out| !out.settling && !out.recalled);
+        Some((link.clone(), out.map(|out| out.offer.epoch).collect()))
     }
 
     /// Whether another offer of a delivery is out than the one that a receipt answers.

@@ -17,6 +17,13 @@ pub trait SessionLink: Send + Sync {
     /// Takes something over for the session, in order, without waiting. A link that can't take it,
     /// because it broke or its peer reads too slowly, says so, and is given nothing more.
     fn carry(&self, parcel: Parcel) -> Result<(), LinkClosed>;
+
+    /// Gives back deliveries that the session has not fetched, oldest first: each that `take` agrees to is
+    /// on the link no more. It stops at the first that `take` leaves. Most links hand over at once and have
+    /// none.
+    fn take_unfetched(&self, take: &mut dyn FnMut(&Deliver) -> bool) {
+        let _ = take;
+    }
 }
 
 /// What a link carries.

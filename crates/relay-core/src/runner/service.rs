@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use relay_protocol::delivery::Priority;
 use relay_protocol::delivery_record::DeliveryDecision;
 use relay_protocol::ids::SessionId;
 use relay_protocol::problem::{ErrorCode, Problem};
@@ -197,7 +198,8 @@ impl Runner {
         }
     }
 
-    /// What is due for a session that takes it along: so many, of so many bytes; and whether more is.
+    /// What is due for a session that takes it along: so many, of so many bytes; and whether more is. What
+    /// waits on its link until it asks is taken along, too.
     pub(crate) async fn take_due(
         &self,
         session: SessionNo,
@@ -206,9 +208,31 @@ impl Runner {
         render: impl Fn(&Deliver) -> String,
     ) -> (Vec<DueDelivery>, bool) {
         let offered = self.claim(session, kind, most).await;
-        let (due, left) = self.unpack(offered, most_bytes, render);
-        let more = left || self.memory().0.has_more(session, kind);
-        (due, more)
+        // Nothing is waited for from here on: what is off its link would be lost with the call.
+        let mut share = Share::new(most, most_bytes, render);
+        let left_on_link = self.take_unfetched(session, &mut share);
+        let left = self.unpack(offered, &mut share);
+        let more = left_on_link || left || self.memory().0.has_more(session, kind);
+        (share.into_ordered(), more)
+    }
+
+    /// Takes what fits off the link of a session; says whether something is left there.
+    fn take_unfetched<R>(&self, session: SessionNo, share: &mut Share<R>) -> bool
+    where
+        R: Fn(&Deliver) -> String,
+    {
+        let Some((link, out)) = self.with(|state, _| state.link_and_offers(session)) else {
+            return false;
+        };
+        let mut left = false;
+        link.take_unfetched(&mut |deliver| {
+            // One that was settled or called back meanwhile is not wanted any more.
+            let epoch = deliver.context.epoch();
+            let is_out = epoch.is_some_and(|epoch| out.contains(&epoch));
+            left = is_out && !share.add(deliver);
+            !left
+        });
+        left
     }
 
     async fn claim(
@@ -234,35 +258,21 @@ impl Runner {
         }
     }
 
-    /// Reads the messages of claimed offers, as many as fit; the others are free again.
-    fn unpack(
-        &self,
-        offered: Vec<Offered>,
-        most_bytes: usize,
-        render: impl Fn(&Deliver) -> String,
-    ) -> (Vec<DueDelivery>, bool) {
-        let mut bytes = 0;
-        let mut due = Vec::new();
+    /// Reads the messages of claimed offers, as many as fit; the others are free again. Says whether there
+    /// are any.
+    fn unpack<R>(&self, offered: Vec<Offered>, share: &mut Share<R>) -> bool
+    where
+        R: Fn(&Deliver) -> String,
+    {
         let mut left = Vec::new();
         for offered in offered {
-            let deliver = match self.parcel(&offered) {
-                Some(Parcel::Deliver(deliver)) if left.is_empty() => deliver,
-                _ => {
-                    left.push(offered);
-                    continue;
-                }
+            let fits = match self.parcel(&offered) {
+                Some(Parcel::Deliver(deliver)) if left.is_empty() => share.add(&deliver),
+                _ => false,
             };
-            let text = render(&deliver);
-            if !due.is_empty() && bytes + text.len() > most_bytes {
+            if !fits {
                 left.push(offered);
-                continue;
             }
-            bytes += text.len();
-            due.push(DueDelivery {
-                message: (*deliver.message).clone(),
-                context: deliver.context,
-                text,
-            });
         }
         let more = !left.is_empty();
         let (mut state, times) = self.memory();
@@ -271,7 +281,7 @@ impl Runner {
             state.take_back_offer(row.agent, row.position, offer.epoch, times);
         }
         drop(state);
-        (due, more)
+        more
     }
 
     /// The offer that a receipt answers, if it is out. From now on nothing else settles it.
@@ -383,6 +393,54 @@ impl Runner {
     pub(crate) fn decisions(&self, agent: AgentNo, position: Position) -> Vec<DeliveryDecision> {
         let (state, _) = self.memory();
         state.decisions(agent, position)
+    }
+}
+
+/// What a session takes along at once, up to a number and a size.
+struct Share<R> {
+    due: Vec<DueDelivery>,
+    bytes: usize,
+    most: usize,
+    most_bytes: usize,
+    render: R,
+}
+
+impl<R: Fn(&Deliver) -> String> Share<R> {
+    const fn new(most: usize, most_bytes: usize, render: R) -> Self {
+        Self {
+            due: Vec::new(),
+            bytes: 0,
+            most,
+            most_bytes,
+            render,
+        }
+    }
+
+    /// Adds a delivery if it fits. The first one always does.
+    fn add(&mut self, deliver: &Deliver) -> bool {
+        if self.due.len() >= self.most {
+            return false;
+        }
+        let text = (self.render)(deliver);
+        if !self.due.is_empty() && self.bytes + text.len() > self.most_bytes {
+            return false;
+        }
+        self.bytes += text.len();
+        self.due.push(DueDelivery {
+            message: (*deliver.message).clone(),
+            context: deliver.context.clone(),
+            text,
+        });
+        true
+    }
+
+    /// The deliveries, urgent ones first, then the oldest first.
+    fn into_ordered(mut self) -> Vec<DueDelivery> {
+        self.due.sort_by_key(|due| {
+            let is_normal = due.context.priority != Some(Priority::Urgent);
+            (is_normal, due.context.id)
+        });
+        self.due
     }
 }
 

@@ -103,7 +103,7 @@ fn without_a_link_nothing_is_immediate() {
 }
 
 #[test]
-fn safe_states_are_states_that_take_offers() {
+fn safe_states_are_any_that_a_session_goes_on_from() {
     use AgentStatus as S;
     let valid = |states: &[S]| {
         AgentSessionCapabilities::minimum()
@@ -112,11 +112,13 @@ fn safe_states_are_states_that_take_offers() {
     };
     assert!(valid(&[S::Idle]));
     assert!(valid(&[S::Active, S::Idle, S::Waiting, S::Blocked]));
+    assert!(valid(&[S::Paused]));
+    assert!(valid(&[S::Starting, S::Releasing, S::Offline]));
     for states in [
         &[][..],
         &[S::Idle, S::Idle],
-        &[S::Paused],
-        &[S::Idle, S::Offline],
+        &[S::Released],
+        &[S::Idle, S::Failed],
     ] {
         assert!(!valid(states), "{states:?}");
     }

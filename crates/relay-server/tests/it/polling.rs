@@ -6,7 +6,7 @@ use relay_server::Config;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::support::{Answer, Client, World, attach, delivered};
+use crate::support::{Answer, Client, World, attach, delivered, soon};
 
 fn body(agent: &str, kind: &str) -> Value {
     let mut body = attach(agent);
@@ -248,6 +248,71 @@ async fn a_session_without_a_link_asks_at_its_boundaries() {
         )
         .await;
     assert_eq!(bad.expect(400)["path"], "limit");
+}
+
+/// Waits until a delivery is on its way to a session.
+async fn offered(client: &Client, delivery: &str) {
+    let path = format!("/v1/deliveries/{delivery}");
+    let offered = async {
+        while client.get(&path).await.expect(200)["state"] != "offered" {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the offer", offered).await;
+}
+
+/// Regression: what was handed over and not fetched was missing at the boundary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_boundary_call_brings_what_was_not_fetched_yet() {
+    let world = World::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let mut busy = body("bob", "poll");
+    busy["capabilities"]["delivery"]["modes"] =
+        json!(["immediate", "next-tool-call", "on-idle", "manual"]);
+    busy["status"] = json!("active");
+    let session = bob.post("/v1/sessions", busy).await.expect(201);
+    let path = format!("/v1/sessions/{}", session["sessionId"].as_str().unwrap());
+    let mut ids = Vec::new();
+    for mode in ["manual", "next-tool-call", "immediate"] {
+        let body = json!({ "to": "@bob", "text": mode, "mode": mode });
+        let sent = alice.post("/v1/messages", body).await.expect(201);
+        let id = &sent["deliveries"][0]["deliveryId"];
+        ids.push(id.as_str().unwrap().to_owned());
+    }
+    offered(&alice, &ids[2]).await;
+    let flushing = {
+        let key = world.key.clone();
+        let body = json!({ "mode": "manual" });
+        tokio::spawn(async move { key.post("/v1/agents/bob/flush", body).await })
+    };
+    offered(&alice, &ids[0]).await;
+    let boundary = format!("{path}/boundary");
+    let first = json!({ "kind": "next-tool-call", "limit": 1 });
+    let first = bob.post(&boundary, first).await.expect(200);
+    assert_eq!(first["more"], true);
+    let rest = bob
+        .post(&boundary, json!({ "kind": "next-tool-call" }))
+        .await;
+    let rest = rest.expect(200);
+    assert_eq!(rest["more"], false);
+    let mut got = Vec::new();
+    for share in [&first, &rest] {
+        for due in share["deliveries"].as_array().unwrap() {
+            let (id, epoch) = (&due["context"]["id"], &due["context"]["metadata"]["epoch"]);
+            let receipt = json!({ "receipt": delivered(id), "epoch": epoch });
+            let path = format!("/v1/deliveries/{}/receipt", id.as_str().unwrap());
+            assert_eq!(
+                bob.post(&path, receipt).await.expect(200)["state"],
+                "delivered"
+            );
+            got.push(due["message"]["text"].clone());
+        }
+    }
+    got.sort_by_key(Value::to_string);
+    assert_eq!(got, ["immediate", "manual", "next-tool-call"]);
+    flushing.await.unwrap().expect(200);
+    let nothing = bob.get(&format!("{path}/deliveries")).await.expect(200);
+    assert_eq!(nothing["deliveries"], json!([]), "each came once");
 }
 
 #[tokio::test]

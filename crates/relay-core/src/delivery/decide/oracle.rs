@@ -90,6 +90,17 @@ impl Row {
         match asked {
             Some(mode) if waits_for_nothing => vec![(mode, true)],
             None if manual => vec![(DeliveryMode::Manual, true)],
+            // What was sent without a mode never interrupts.
+            None if !self.ask.flushed
+                && self.set().is_empty()
+                && self.has(DeliveryMode::Immediate) =>
+            {
+                let rests = self.opens(DeliveryMode::OnIdle);
+                vec![
+                    (DeliveryMode::OnIdle, false),
+                    (DeliveryMode::Immediate, rests),
+                ]
+            }
             None if waits_for_nothing => vec![(self.most_fitting(), true)],
             Some(mode) => self.one(mode),
             None => self.first_safe_boundary(),
@@ -139,9 +150,17 @@ impl Row {
     }
 
     fn set(&self) -> Vec<DeliveryMode> {
-        let mut set = self.boundaries.clone();
-        set.retain(|mode| self.has(*mode));
-        set
+        let supported = |ladder: &[DeliveryMode]| -> Vec<DeliveryMode> {
+            let ladder = ladder.iter().copied();
+            ladder.filter(|mode| self.has(*mode)).collect()
+        };
+        let set = supported(&self.boundaries);
+        if set.is_empty() {
+            use DeliveryMode as M;
+            supported(&[M::NextToolCall, M::NextMessage, M::OnIdle])
+        } else {
+            set
+        }
     }
 
     fn last_resort(&self) -> DeliveryMode {

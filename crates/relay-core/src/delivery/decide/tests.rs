@@ -47,7 +47,8 @@ manual | paused on-idle immediate | mismatch: the session does not support "manu
 immediate downgrade | idle on-idle | offer on-idle: immediate is not supported, on-idle is used instead: the session is idle
 immediate downgrade | active on-idle | hold on-idle: immediate is not supported, on-idle is used instead: the session is active
 on-idle downgrade | active next-message immediate | hold next-message: on-idle is not supported, next-message is used instead: the session is active
-next-tool-call downgrade | active immediate | offer immediate: next-tool-call is not supported, immediate is used instead: the session supports none of the policy's boundaries
+next-tool-call downgrade | active immediate | hold on-idle: next-tool-call is not supported, on-idle is used instead: the session supports none of the policy's boundaries: the session is active
+next-tool-call downgrade | idle immediate | offer immediate: next-tool-call is not supported, immediate is used instead: the session supports none of the policy's boundaries: the session is idle
 manual downgrade flushed | active next-message | offer next-message: manual is not supported, next-message is used instead: somebody flushed it
 immediate downgrade | paused on-idle | hold: the session is paused
 # An image that the session can't take.
@@ -63,6 +64,19 @@ any | releasing on-idle | hold: the session is releasing
 any | released on-idle queue | hold: the session is released
 any flushed | offline on-idle | hold: the session is offline
 any flushed | failed on-idle at:on-idle | hold: the session has failed
+# A harness may name any of them as a safe state: then on-idle is open, and nothing else.
+on-idle | paused on-idle safe:paused | offer on-idle: the session is paused
+any | paused on-idle immediate safe:paused | offer on-idle: the session is paused
+any flushed | paused on-idle manual safe:paused | offer on-idle: the session is paused
+next-tool-call downgrade | starting next-tool-call on-idle safe:starting | offer on-idle: the session is starting
+next-tool-call | starting next-tool-call on-idle safe:starting | hold: the session is starting
+immediate | paused on-idle immediate safe:paused | hold: the session is paused
+manual flushed | paused on-idle manual safe:paused | hold: the session is paused
+any | paused immediate safe:paused | hold: the session is paused
+on-idle | paused on-idle queue safe:idle | hold: the session is paused
+on-idle | paused on-idle queue safe:paused | offer on-idle: the session is paused
+on-idle | offline on-idle safe:offline unlinked | hold on-idle: the session has no link at the moment
+on-idle | released on-idle safe:released | hold: the session is released
 # Somebody flushed it.
 any flushed | active on-idle next-message | offer next-message: somebody flushed it
 any flushed | active on-idle manual | offer manual: somebody flushed it
@@ -74,7 +88,9 @@ any flushed | active on-idle next-message unlinked at:next-message | offer next-
 any | active next-message on-idle queue | offer next-message: the session queues for itself
 any | idle next-tool-call on-idle queue | offer on-idle: the session queues for itself
 any | active next-tool-call next-message queue at:next-message | offer next-message: the session queues for itself
-any | active immediate manual queue | offer immediate: the session queues for itself
+any | active immediate manual queue | hold on-idle: the session supports none of the policy's boundaries: the session is active
+any | idle immediate manual queue | offer immediate: the session supports none of the policy's boundaries: the session is idle
+any | active immediate on-idle queue policy:next-message | offer on-idle: the session queues for itself
 any | active manual queue | offer manual: the session queues for itself
 manual | active manual queue | offer manual: the session queues for itself
 on-idle | active on-idle queue unlinked | hold on-idle: the session has no link at the moment
@@ -96,7 +112,14 @@ any | idle next-tool-call immediate | offer immediate: the session is idle
 any | active next-tool-call immediate | hold next-tool-call: the session is active
 any | idle next-tool-call | hold next-tool-call: the session is idle, not at that boundary
 # The session supports none of the policy's boundaries.
-any | active immediate | offer immediate: the session supports none of the policy's boundaries
+any | active immediate | hold on-idle: the session supports none of the policy's boundaries: the session is active
+any | idle immediate | offer immediate: the session supports none of the policy's boundaries: the session is idle
+any | active immediate at:on-idle | offer immediate: the session supports none of the policy's boundaries: the session stands at that boundary
+any | active immediate unlinked | hold on-idle: the session supports none of the policy's boundaries: the session has no link at the moment
+any | active immediate on-idle policy:next-message | hold on-idle: the session supports none of the policy's boundaries: the session is active
+any | active immediate on-idle next-message policy:next-tool-call | hold next-message: the session supports none of the policy's boundaries: the session is active
+any | active immediate on-idle next-message policy:next-tool-call at:next-message | offer next-message: the session supports none of the policy's boundaries: the session stands at that boundary
+any | idle immediate next-message policy:next-tool-call | offer immediate: the session supports none of the policy's boundaries: the session is idle
 any | idle manual | hold manual: the session supports none of the policy's boundaries: it waits for a flush
 any | active manual on-idle policy:next-message | hold on-idle: the session supports none of the policy's boundaries: the session is active
 any | idle manual on-idle policy: | offer on-idle: the session supports none of the policy's boundaries: the session is idle

@@ -117,14 +117,14 @@ fn declarations_that_no_session_can_keep_are_refused() {
         (
             Kind::able().safe_in(&[]),
             "safeStates",
-            "some of active, idle, waiting, blocked, each once",
+            "some of starting, active, idle, waiting, blocked, paused, releasing, offline, each once",
             "[]",
         ),
         (
-            Kind::able().safe_in(&[AgentStatus::Idle, AgentStatus::Paused]),
+            Kind::able().safe_in(&[AgentStatus::Idle, AgentStatus::Released]),
             "safeStates",
-            "some of active, idle, waiting, blocked, each once",
-            "[idle, paused]",
+            "some of starting, active, idle, waiting, blocked, paused, releasing, offline, each once",
+            "[idle, released]",
         ),
         (
             Kind::able().doing(AgentStatus::Offline),
@@ -232,5 +232,10 @@ fn a_session_may_declare_something_else_when_it_comes_back() {
     let after = lab.attach("bob", &now);
     assert_eq!(after.attached.negotiated.modes, [DeliveryMode::Immediate]);
     assert_eq!(after.summary().status, AgentStatus::Active);
-    assert_eq!(after.offer().context.id, waiting);
+    after.becomes(AgentStatus::Idle);
+    let offer = after.offer();
+    assert_eq!(
+        (offer.context.id, offer.context.mode),
+        (waiting, DeliveryMode::Immediate)
+    );
 }

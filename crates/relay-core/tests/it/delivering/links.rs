@@ -1,12 +1,14 @@
 //! Links that come and go: which session an agent's messages go to, and when it is offline.
 
 use relay_core::link::CloseReason;
+use relay_protocol::api::messages::SendMessage;
+use relay_protocol::delivery::DeliveryMode;
 use relay_protocol::limits::ATTACH_CLIENT_BYTES;
 use relay_protocol::problem::ErrorCode;
 use relay_protocol::status::AgentStatus;
 use serde_json::json;
 
-use super::kit::{Kind, Lab, Session, minimum};
+use super::kit::{Kind, Lab, Session, mail, minimum};
 
 /// Which of these is the current one.
 fn current(sessions: &[&Session<'_>]) -> Vec<bool> {
@@ -50,6 +52,25 @@ fn a_paused_session_stays_current() {
     assert_eq!((old.texts().len(), new.texts().len()), (0, 0));
     new.becomes(AgentStatus::Idle);
     assert_eq!(new.texts(), ["hello"]);
+}
+
+/// Regression: only four of the states could be named.
+#[test]
+fn a_harness_may_name_paused_as_a_safe_state() {
+    let lab = Lab::pair();
+    let kind = Kind::able().directed().safe_in(&[AgentStatus::Paused]);
+    let bob = lab.attach("bob", &kind);
+    lab.say("hello");
+    assert_eq!(bob.texts(), [""; 0], "idle is not safe for this one");
+    bob.becomes(AgentStatus::Paused);
+    assert_eq!(bob.offer().context.mode, DeliveryMode::OnIdle);
+    lab.post(SendMessage {
+        mode: Some(DeliveryMode::Immediate),
+        ..mail("at once")
+    });
+    assert_eq!(bob.texts(), [""; 0], "on-idle is open, and nothing else");
+    bob.becomes(AgentStatus::Active);
+    assert_eq!(bob.texts(), ["at once"]);
 }
 
 #[test]

@@ -208,14 +208,44 @@ fn urgent_opens_no_boundary() {
     assert_eq!(bob.texts(), [""; 0]);
 }
 
+/// Regression: a default send interrupted a session that supports none of the policy's boundaries.
 #[test]
-fn one_that_knows_no_boundary_is_interrupted() {
+fn one_that_knows_no_boundary_is_not_interrupted() {
     let lab = Lab::pair();
     let bob = lab.attach("bob", &minimum().doing(AgentStatus::Active));
     let id = lab.say("hello");
+    assert_eq!(bob.texts(), [""; 0]);
+    let why = "the session supports none of the policy's boundaries: the session is active";
+    let waiting = lab.delivery(id).waiting.unwrap();
+    assert_eq!(waiting.why, why);
+    assert_eq!(waiting.waits_for, Some(DeliveryMode::OnIdle));
+    bob.becomes(AgentStatus::Idle);
     assert_eq!(bob.offer().context.mode, DeliveryMode::Immediate);
-    let why = "the session supports none of the policy's boundaries";
+    let why = "the session supports none of the policy's boundaries: the session is idle";
     assert_eq!(lab.delivery(id).mode_reason.as_deref(), Some(why));
+}
+
+/// Regression: the same for a session that has another boundary than the policy wants.
+#[test]
+fn a_policy_that_the_session_lacks_falls_to_the_next_safe_boundary() {
+    let lab = Lab::pair();
+    lab.policy(PolicyPatch {
+        boundaries: Some(vec![DeliveryMode::NextToolCall]),
+        ..PolicyPatch::default()
+    });
+    let modes = [
+        DeliveryMode::Immediate,
+        DeliveryMode::NextMessage,
+        DeliveryMode::OnIdle,
+    ];
+    let bob = lab.attach("bob", &Kind::of(&modes).doing(AgentStatus::Active));
+    lab.say("one");
+    assert_eq!(bob.texts(), [""; 0]);
+    bob.stands_at(BoundaryKind::NextMessage);
+    assert_eq!(bob.offer().context.mode, DeliveryMode::NextMessage);
+    lab.say("two");
+    bob.becomes(AgentStatus::Idle);
+    assert_eq!(bob.offer().context.mode, DeliveryMode::OnIdle);
 }
 
 #[test]
@@ -271,7 +301,13 @@ fn the_policy_says_which_boundaries_are_wanted() {
         ..PolicyPatch::default()
     });
     lab.say("two");
-    assert_eq!(bob.offer().context.mode, DeliveryMode::Immediate);
+    assert_eq!(
+        bob.texts(),
+        [""; 0],
+        "nothing is wanted, but it is not interrupted"
+    );
+    bob.stands_at(BoundaryKind::NextToolCall);
+    assert_eq!(bob.offer().context.mode, DeliveryMode::NextToolCall);
 }
 
 #[test]

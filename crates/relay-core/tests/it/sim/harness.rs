@@ -161,8 +161,10 @@ impl Harness {
                     AgentStatus::Waiting,
                     AgentStatus::Blocked,
                 ]
-            } else {
+            } else if dice.chance(700) {
                 vec![AgentStatus::Idle]
+            } else {
+                vec![AgentStatus::Idle, AgentStatus::Paused]
             },
             hooks_only,
             session: None,
