@@ -6,6 +6,7 @@ use relay_protocol::agent::Metadata;
 use relay_protocol::api::Page;
 use relay_protocol::delivery::{
     AcceptedReceipt, DeferredReceipt, DeliveryState, FailedReceipt, MessageReceipt, Priority,
+    RELAY_KEYS,
 };
 use relay_protocol::delivery_record::{CancelDelivery, DeliverMessage, Delivery, Flush, Flushed};
 use relay_protocol::ids::{DeliveryId, SessionId};
@@ -207,6 +208,7 @@ impl Engine {
         let key = key.and_then(|context| context.idempotency_key.as_deref());
         let idempotency = idempotency(key, &body)?;
         let context = body.context.unwrap_or_default();
+        check_context_metadata(context.metadata.as_ref())?;
         let to = match (body.agent, body.session_id) {
             (Some(agent), None) => DeliverTo::Agent(bare(&agent).to_owned()),
             (None, Some(session)) => DeliverTo::Session(session),
@@ -226,11 +228,13 @@ impl Engine {
                 viewer: caller.viewer()?,
                 message: body.message_id,
                 to,
+                id: context.id,
                 mode: context.mode,
                 allow_downgrade: context.allow_downgrade.unwrap_or(false),
                 priority: context.priority.unwrap_or(Priority::Normal),
                 reason: context.reason,
                 deadline: context.deadline,
+                metadata: context.metadata.filter(|metadata| !metadata.is_empty()),
                 at,
                 idempotency,
             })
@@ -390,6 +394,22 @@ impl Engine {
         // One that can't be reached says so by its silence.
         let _ = self.runner.ask(holder.session, ask);
     }
+}
+
+/// Checks what a caller gives for the harness to read.
+fn check_context_metadata(metadata: Option<&Metadata>) -> Result<()> {
+    let Some(metadata) = metadata else {
+        return Ok(());
+    };
+    if let Some(key) = RELAY_KEYS.iter().find(|key| metadata.contains_key(**key)) {
+        return Err(Error::Invalid {
+            path: "context.metadata",
+            expected: format!("none of Relay's own keys: {}", RELAY_KEYS.join(", ")),
+            found: format!("{key:?}"),
+        });
+    }
+    let bytes = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
+    within("context.metadata", METADATA_BYTES, bytes)
 }
 
 /// What is known of a delivery for which nobody has to be asked: how it ended, or that a session has it.

@@ -132,6 +132,16 @@ pub enum Error {
     /// A delivery can't change like that.
     #[error("{0}")]
     Delivery(IllegalDeliveryTransition),
+    /// A delivery that was to be made, or that was meant, has ended.
+    #[error("the delivery {id} of this message to @{agent} is {state}; {}", after_end(*state))]
+    DeliveryEnded {
+        /// The delivery.
+        id: DeliveryId,
+        /// The recipient's name.
+        agent: String,
+        /// How it ended.
+        state: DeliveryState,
+    },
     /// A session's status can't change like that.
     #[error("{0}")]
     Status(IllegalTransition),
@@ -333,7 +343,8 @@ impl Error {
             Self::UnknownToken(_) => ErrorCode::UnknownToken,
             Self::UnknownWebhook(_) => ErrorCode::UnknownWebhook,
             Self::UnknownEvent(_) => ErrorCode::UnknownEvent,
-            Self::Delivery(refused) => match refused.from {
+            Self::Delivery(IllegalDeliveryTransition { from: state, .. })
+            | Self::DeliveryEnded { state, .. } => match state {
                 DeliveryState::Delivered => ErrorCode::AlreadyDelivered,
                 _ => ErrorCode::IllegalTransition,
             },
@@ -370,6 +381,7 @@ impl Error {
             Self::Delivery(refused) => return Problem::from(*refused),
             Self::Status(refused) => return Problem::from(*refused),
             Self::Capability(mismatch) => return Problem::from(mismatch.clone()),
+            Self::DeliveryEnded { state, .. } => problem.found = Some(state.to_string()),
             Self::EventGap { expected, found } => {
                 problem.path = Some("n".to_owned());
                 problem.expected = Some(expected.to_string());
@@ -463,5 +475,19 @@ impl From<CapabilityMismatch> for Error {
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Self {
         Self::Storage(error)
+    }
+}
+/// How a message is delivered again whose delivery ended like this.
+const fn after_end(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Failed => {
+            "POST /v1/deliveries/{id}/retry delivers it again under this id, and without context.id a new \
+             delivery is made"
+        }
+        DeliveryState::Cancelled => "without context.id a new delivery is made",
+        _ => {
+            "to show the message again, send it as a new one, or deliver it to one session that has not had \
+             it (sessionId)"
+        }
     }
 }

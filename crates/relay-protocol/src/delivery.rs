@@ -71,7 +71,7 @@ pub struct MessageContext {
     /// The sender's own key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// Epoch, how many still wait, and the like.
+    /// What the caller of `deliver` gave for the harness to read, and Relay's own [`RELAY_KEYS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
@@ -84,6 +84,8 @@ pub const WAITING: &str = "waiting";
 pub const REDELIVERED: &str = "redelivered";
 /// Key of [`MessageContext::metadata`]: by how much the message comes late, in milliseconds.
 pub const LATE_MS: &str = "lateMs";
+/// Keys of [`MessageContext::metadata`] that only Relay writes.
+pub const RELAY_KEYS: [&str; 4] = [EPOCH, WAITING, REDELIVERED, LATE_MS];
 
 impl MessageContext {
     /// Which offer of the delivery this is.

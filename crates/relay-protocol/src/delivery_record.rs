@@ -254,6 +254,9 @@ pub struct DeliverMessage {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[derive(Default)]
 pub struct DeliverContext {
+    /// The delivery that is meant, where the message has one for this target. Ids are made by Relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<DeliveryId>,
     /// The mode; absent: the first safe boundary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<DeliveryMode>,
@@ -272,7 +275,7 @@ pub struct DeliverContext {
     /// Allows another boundary where the session can't do the mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_downgrade: Option<bool>,
-    /// For the harness to read.
+    /// For the harness to read, beside what Relay says there; see [`crate::delivery::RELAY_KEYS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::DeliveryMode;
 use relay_protocol::delivery_record::{
     DecisionOutcome, DeliveryAttempt, DeliveryDecision, StoredReceipt,
@@ -24,6 +25,20 @@ pub enum Entry {
     /// A receipt came, or was written for a session that stayed silent.
     #[serde(rename = "r")]
     Receipt(StoredReceipt),
+    /// What the caller that made the delivery gave for the session; the first entry, if there is one.
+    #[serde(rename = "c")]
+    Context(GivenContext),
+}
+
+/// What a caller gives for the session that a delivery goes to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GivenContext {
+    /// The caller's own key.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// For the harness to read.
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
 }
 
 /// An offer that a session has not answered.

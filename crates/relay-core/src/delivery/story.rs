@@ -100,7 +100,8 @@ pub fn story(
     waiting: Option<&WaitReason>,
 ) -> String {
     let out = still_out(known, out);
-    let stored = known.history.iter().map(|entry| words::entry(known, entry));
+    let stored = known.history.iter();
+    let stored = stored.filter_map(|entry| words::entry(known, entry));
     let decided = decisions.iter().map(|one| words::decision(known, one));
     let offered = out.iter().map(|offer| words::offer(known, &open(offer)));
     let mut lines: Vec<words::Line> = stored.chain(decided).chain(offered).collect();
@@ -150,7 +151,7 @@ fn all_decisions(
     let stored = known.history.iter().filter_map(|entry| match entry {
         Entry::Decision(decision) => Some(decision.clone()),
         Entry::Offer(settled) => Some(settled.decision()),
-        Entry::Receipt(_) => None,
+        Entry::Receipt(_) | Entry::Context(_) => None,
     });
     let offered = still_out(known, out).map(|offer| open(offer).decision());
     let mut all: Vec<DeliveryDecision> = stored

@@ -82,6 +82,7 @@ fn change_time(entry: &Entry) -> Option<Timestamp> {
         }
         Entry::Offer(offer) => offer.attempt.settled_at,
         Entry::Receipt(stored) => (!stored.late).then_some(stored.at),
+        Entry::Context(_) => None,
     }
 }
 

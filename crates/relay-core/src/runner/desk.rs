@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use relay_protocol::delivery::Priority;
 use relay_protocol::delivery_record::DeliveryDecision;
-use relay_protocol::message::RelayMessage;
 use relay_protocol::policy::Policy;
 use relay_protocol::session::{AttachAttempt, BoundaryKind};
 use relay_protocol::session_event::AgentSessionEventType;
@@ -18,7 +17,7 @@ use crate::delivery::history::Offer;
 use crate::delivery::lane::LaneSet;
 use crate::delivery::shelf::Shelf;
 use crate::ingest::SharedReports;
-use crate::store::{AgentNo, DeliveryRow, Position, SessionNo, SessionRow};
+use crate::store::{AgentNo, DeliveryContent, DeliveryRow, Position, SessionNo, SessionRow};
 use relay_protocol::link::LinkKind;
 
 /// Waiting deliveries of one agent that are kept in memory; the store has all of them.
@@ -78,8 +77,8 @@ impl Default for Stirred {
 /// A delivery that waits.
 pub(super) struct Waiting {
     pub(super) row: DeliveryRow,
-    /// The message, when it is at hand.
-    pub(super) message: Option<Arc<RelayMessage>>,
+    /// What the session gets, when it is at hand.
+    pub(super) content: Option<DeliveryContent>,
     /// What was decided about it and is not stored yet.
     pub(super) decisions: Vec<DeliveryDecision>,
 }
@@ -88,7 +87,7 @@ impl Waiting {
     pub(super) const fn new(row: DeliveryRow) -> Self {
         Self {
             row,
-            message: None,
+            content: None,
             decisions: Vec::new(),
         }
     }

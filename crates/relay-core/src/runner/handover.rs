@@ -3,20 +3,24 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::{EPOCH, LATE_MS, MessageContext, Priority, REDELIVERED, WAITING};
 use relay_protocol::message::{Attachment, AttachmentKind, RelayMessage};
 use relay_protocol::time::Timestamp;
 
 use super::state::Offered;
+use crate::store::DeliveryContent;
 
 /// A message that comes later than this says so.
 const LATE_AFTER_MS: i64 = 60_000;
 
 /// The context of an offer.
-pub(super) fn context(offered: &Offered, now: Timestamp) -> MessageContext {
+pub(super) fn context(
+    offered: &Offered,
+    content: &DeliveryContent,
+    now: Timestamp,
+) -> MessageContext {
     let row = &offered.row;
-    let mut metadata = Metadata::new();
+    let mut metadata = content.metadata.clone().unwrap_or_default();
     metadata.insert(EPOCH.to_owned(), offered.offer.epoch.into());
     if offered.still_waiting > 0 {
         metadata.insert(WAITING.to_owned(), offered.still_waiting.into());
@@ -34,7 +38,7 @@ pub(super) fn context(offered: &Offered, now: Timestamp) -> MessageContext {
         reason: row.reason,
         priority: (row.priority == Priority::Urgent).then_some(Priority::Urgent),
         deadline: Some(row.deadline),
-        idempotency_key: None,
+        idempotency_key: content.idempotency_key.clone(),
         metadata: Some(metadata),
     }
 }

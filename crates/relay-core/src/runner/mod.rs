@@ -349,15 +349,19 @@ impl Runner {
 
     /// The offer as a link carries it; nothing when the message can't be read at the moment.
     fn parcel(&self, offered: &Offered) -> Option<Parcel> {
-        let message = match &offered.message {
-            Some(message) => message.clone(),
+        let given = match &offered.content {
+            Some(given) => given.clone(),
             // Reads are answered on the spot.
-            None => self.store.message_at(offered.row.message).wait().ok()?,
+            None => {
+                let row = &offered.row;
+                let read = self.store.delivery_content(row.message, row.position);
+                read.wait().ok()?
+            }
         };
         Some(Parcel::Deliver(Box::new(Deliver {
             session_id: offered.offer.session_id,
-            message: content(offered, message),
-            context: context(offered, self.environment.clock.now()),
+            context: context(offered, &given, self.environment.clock.now()),
+            message: content(offered, given.message),
         })))
     }
 }

@@ -29,7 +29,7 @@ impl State {
             }
             let at_hand = desk.shelf.len() < AT_HAND.0 && record.text.len() <= AT_HAND.1;
             let mut waiting = Waiting::new(row);
-            waiting.message = at_hand.then(|| record.message().clone());
+            waiting.content = at_hand.then(|| record.content());
             desk.shelf.put(lane, position, waiting);
             desk.unexplained.insert(position);
             self.touch(agent);
@@ -77,7 +77,7 @@ impl State {
             let addressed = addressed.flat_map(|live| live.addressed.values_mut());
             for waiting in shelved.map(|(_, waiting)| waiting).chain(addressed) {
                 if waiting.row.message == message {
-                    waiting.message = None;
+                    waiting.content = None;
                 }
             }
         }

@@ -333,7 +333,7 @@ impl State {
             row: waiting.row.clone(),
             workspace,
             offer: offer.clone(),
-            message: waiting.message.clone(),
+            content: waiting.content.clone(),
             still_waiting: 0,
             lines_for_images,
         };

@@ -24,8 +24,8 @@ use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::error::Result;
 use crate::store::{
-    AgentNo, DeliveryRow, DueNow, InvocationRow, News, Position, SessionNo, SessionTurn,
-    WaitingPage, WaitingQuery, WorkspaceRow,
+    AgentNo, DeliveryContent, DeliveryRow, DueNow, InvocationRow, News, Position, SessionNo,
+    SessionTurn, WaitingPage, WaitingQuery, WorkspaceRow,
 };
 
 /// Deliveries whose time has come that are handled at once.
@@ -130,13 +130,13 @@ pub(super) struct HandOver {
     pub(super) offered: Offered,
 }
 
-/// What a session needs to know of an offer, but for the message where that is not at hand.
+/// What a session needs to know of an offer, but for the content where that is not at hand.
 #[derive(Clone)]
 pub(super) struct Offered {
     pub(super) row: DeliveryRow,
     pub(super) workspace: WorkspaceId,
     pub(super) offer: Offer,
-    pub(super) message: Option<Arc<relay_protocol::message::RelayMessage>>,
+    pub(super) content: Option<DeliveryContent>,
     /// How many more wait.
     pub(super) still_waiting: u32,
     /// Whether images become lines of text.

@@ -1,6 +1,6 @@
 //! What the engine asks of a store about deliveries.
 
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::{AgentIdentity, Metadata};
 use relay_protocol::delivery::{
     DeliveryMode, DeliveryReason, DeliveryState, MessageReceipt, Priority,
 };
@@ -99,6 +99,8 @@ pub struct NewDelivery {
     pub message: MessageId,
     /// For whom.
     pub to: DeliverTo,
+    /// The delivery that is meant, if one is named.
+    pub id: Option<DeliveryId>,
     /// The mode that is asked for.
     pub mode: Option<DeliveryMode>,
     /// Whether another boundary will do.
@@ -109,6 +111,8 @@ pub struct NewDelivery {
     pub reason: Option<DeliveryReason>,
     /// When it is of no use any more; absent: the policy's default.
     pub deadline: Option<Timestamp>,
+    /// For the harness to read.
+    pub metadata: Option<Metadata>,
     /// When.
     pub at: Timestamp,
     /// The caller's key and the hash of the request.

@@ -66,7 +66,7 @@ pub use self::requests::{
     ReactionRequest, ReadMark, ReaderGate, Retention, Revocation, Search, TokenRotation, Viewer,
     WorkspaceChange,
 };
-pub use self::sent::{Recipient, SendRecord};
+pub use self::sent::{DeliveryContent, Recipient, SendRecord};
 pub use self::session_requests::{
     AttachedSession, NewFork, NewSession, NumberedReport, Report, ReportKind, Reported,
     SessionChange, SessionTurn,
@@ -184,8 +184,8 @@ pub trait Store: Send + Sync + 'static {
     fn addressed_to(&self, session: SessionNo) -> Reply<Vec<DeliveryRow>>;
     /// Unfinished deliveries whose deadline, or the time until which they wait, has come.
     fn due(&self, now: Timestamp, limit: usize) -> Reply<DueNow>;
-    /// A message as it is now, for whoever delivers it.
-    fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>>;
+    /// Reads what a session is given of a delivery: the message as it is now, and what came with it.
+    fn delivery_content(&self, message: Position, delivery: Position) -> Reply<DeliveryContent>;
 
     /// Begins a new run of the runner; answers with its number, greater than all before.
     fn begin_run(&self) -> Reply<u64>;

@@ -40,6 +40,24 @@ pub struct Extra {
     /// For programs to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    /// The sender's own key, which sessions are told.
+    #[serde(
+        rename = "idempotencyKey",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub idempotency_key: Option<String>,
+}
+
+/// What a session is given of a delivery, but for what the offer itself says.
+#[derive(Clone, Debug)]
+pub struct DeliveryContent {
+    /// The message as it is now.
+    pub message: Arc<RelayMessage>,
+    /// The key of whoever made the delivery, or else of the message's sender.
+    pub idempotency_key: Option<String>,
+    /// What the caller that made the delivery gave for the harness to read.
+    pub metadata: Option<Metadata>,
 }
 
 impl Extra {
@@ -198,6 +216,16 @@ impl SendRecord {
             };
             Arc::new(parts.message())
         })
+    }
+
+    /// What sessions are given of its deliveries.
+    #[must_use]
+    pub fn content(&self) -> DeliveryContent {
+        DeliveryContent {
+            message: self.message().clone(),
+            idempotency_key: self.extra.idempotency_key.clone(),
+            metadata: None,
+        }
     }
 
     /// The place of its first delivery.

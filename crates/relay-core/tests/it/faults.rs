@@ -702,11 +702,13 @@ const CHANGES: &[Change] = changes! {
         viewer: s.behind.viewer(),
         message: s.ids.dm,
         to: DeliverTo::Agent("dave".to_owned()),
+        id: None,
         mode: None,
         allow_downgrade: false,
         priority: Priority::Normal,
         reason: None,
         deadline: None,
+        metadata: None,
         at: s.behind.now(),
         idempotency: Some(("key".to_owned(), [1; 32])),
     });

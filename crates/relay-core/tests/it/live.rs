@@ -372,11 +372,13 @@ async fn sessions_live(world: &SqliteWorld, alice: &Caller) {
         viewer: behind.viewer(),
         message,
         to: DeliverTo::Agent("carol".to_owned()),
+        id: None,
         mode: Some(DeliveryMode::Manual),
         allow_downgrade: false,
         priority: Priority::Urgent,
         reason: None,
         deadline: None,
+        metadata: None,
         at: behind.now(),
         idempotency: None,
     };

@@ -15,6 +15,7 @@ use relay_core::store::{
 use relay_core::{Caller, PageQuery};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Priority};
+use relay_protocol::message::RelayMessage;
 use relay_protocol::policy::{Policy, PolicyPatch};
 use relay_protocol::session::SessionSummary;
 use relay_protocol::time::Timestamp;
@@ -217,12 +218,13 @@ impl Scene {
         if before.is_empty() {
             return;
         }
-        let mark = self.pick(&before).message;
-        let message = self.behind.store.message_at(mark).await.unwrap();
+        let picked = self.pick(&before);
+        let mark = picked.message;
+        let message = self.message_of(&picked).await;
         let current = self.current_session(agent).await;
         let mut expected = Vec::new();
         for row in before {
-            let other = self.behind.store.message_at(row.message).await.unwrap();
+            let other = self.message_of(&row).await;
             let session = current.as_ref().filter(|_| row.only_session.is_none());
             let view = session.map(|session| SessionView {
                 capabilities: &session.capabilities,
@@ -246,6 +248,12 @@ impl Scene {
             .await
             .unwrap();
         assert_eq!(self.unfinished(agent).await, expected);
+    }
+
+    async fn message_of(&self, row: &DeliveryRow) -> Arc<RelayMessage> {
+        let store = &self.behind.store;
+        let content = store.delivery_content(row.message, row.position).await;
+        content.unwrap().message
     }
 
     /// The session that the engine takes for the agent's current one.

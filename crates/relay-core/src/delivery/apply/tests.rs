@@ -285,6 +285,7 @@ fn shown_fact(what: &FactKind) -> String {
 
 fn shown_entry(entry: &Entry) -> String {
     match entry {
+        Entry::Context(given) => panic!("a step gives no context: {given:?}"),
         Entry::Decision(decision) => {
             let until = decision
                 .until

@@ -77,11 +77,12 @@ pub(super) fn standing(
     }
 }
 
-pub(super) fn entry(known: &DeliveryStory, entry: &Entry) -> Line {
+pub(super) fn entry(known: &DeliveryStory, entry: &Entry) -> Option<Line> {
     match entry {
-        Entry::Decision(one) => decision(known, one),
-        Entry::Offer(settled) => offer(known, settled),
-        Entry::Receipt(stored) => receipt(known, stored),
+        Entry::Decision(one) => Some(decision(known, one)),
+        Entry::Offer(settled) => Some(offer(known, settled)),
+        Entry::Receipt(stored) => Some(receipt(known, stored)),
+        Entry::Context(_) => None,
     }
 }
 

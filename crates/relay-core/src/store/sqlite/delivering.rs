@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, Surfaced};
-use relay_protocol::delivery_state::{DeliveryCause, IllegalDeliveryTransition};
+use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::AttachmentKind;
 use relay_protocol::problem::Problem;
 
 use super::delivery_events::About;
 use super::delivery_read::delivery_to;
 use super::delivery_rows::{StoredDelivery, load_delivery};
-use super::fates::{Asked, failed_at_once};
+use super::fates::{Asked, failed_at_once, first_decision};
+use super::history::given_context;
 use super::idempotency::Key;
 use super::message_read::{FullMessage, load};
 use super::messages::deadline;
@@ -19,6 +20,7 @@ use super::steps::Taken;
 use super::waiting::Spot;
 use super::writer::Tx;
 use crate::delivery::apply::Step;
+use crate::delivery::history::{Entry, GivenContext};
 use crate::delivery::lane::Lane;
 use crate::error::{Error, Result};
 use crate::recipients::{Audience, decide_reason};
@@ -42,7 +44,7 @@ pub(super) fn deliver(tx: &mut Tx<'_>, new: &NewDelivery) -> Result<DeliveryRow>
     let full = load(tx.connection, &workspace, new.viewer, new.message)?;
     let to = Addressee::find(tx, &workspace, new)?;
     to.check_sees(tx, new, &full)?;
-    let row = match earlier(tx, &full, &to)? {
+    let row = match earlier(tx, &workspace, new, &full, &to)? {
         Some(row) => row,
         None => make(tx, &workspace, new, full, &to)?,
     };
@@ -121,23 +123,61 @@ impl Addressee {
 }
 
 /// A delivery of the message that does what is asked for; it is an error if it has done so.
-fn earlier(tx: &mut Tx<'_>, full: &FullMessage, to: &Addressee) -> Result<Option<DeliveryRow>> {
+fn earlier(
+    tx: &mut Tx<'_>,
+    workspace: &WorkspaceRow,
+    new: &NewDelivery,
+    full: &FullMessage,
+    to: &Addressee,
+) -> Result<Option<DeliveryRow>> {
     let mut rows = deliveries_to(tx, full, to.agent.no)?;
     rows.retain(|row| to.is_reached_by(row));
+    let id_of = |row: &DeliveryRow| row.id(workspace.id);
+    if let Some(id) = new.id {
+        rows.retain(|row| id_of(row) == id);
+        if rows.is_empty() {
+            return Err(Error::Invalid {
+                path: "context.id",
+                expected: format!(
+                    "the id of a delivery of this message to @{}, or none: Relay makes the ids",
+                    to.agent.name
+                ),
+                found: id.to_string(),
+            });
+        }
+    }
     if let Some(at) = rows.iter().position(|row| !row.state.is_terminal()) {
-        return Ok(Some(rows.swap_remove(at)));
+        let row = rows.swap_remove(at);
+        check_metadata(tx, new, &row, id_of(&row))?;
+        return Ok(Some(row));
     }
-    let seen = rows
-        .iter()
-        .find(|row| row.state == DeliveryState::Delivered);
-    match seen {
+    let ended = |row: &&DeliveryRow| new.id.is_some() || row.state == DeliveryState::Delivered;
+    match rows.iter().find(ended) {
         None => Ok(None),
-        Some(row) => Err(Error::Delivery(IllegalDeliveryTransition {
-            from: row.state,
-            to: DeliveryState::Pending,
-            cause: DeliveryCause::Progress,
-        })),
+        Some(row) => Err(Error::DeliveryEnded {
+            id: id_of(row),
+            agent: to.agent.name.clone(),
+            state: row.state,
+        }),
     }
+}
+
+/// What a session is told with a delivery is settled when the delivery is made.
+fn check_metadata(tx: &Tx<'_>, new: &NewDelivery, row: &DeliveryRow, id: DeliveryId) -> Result<()> {
+    let Some(metadata) = &new.metadata else {
+        return Ok(());
+    };
+    let known = given_context(tx.connection, row.position)?.metadata;
+    if known.as_ref() == Some(metadata) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        path: "context.metadata",
+        expected: format!(
+            "none, because the delivery {id} of this message is under way already with its own"
+        ),
+        found: "metadata that differs".to_owned(),
+    })
 }
 
 /// All deliveries of a message to an agent.
@@ -173,7 +213,7 @@ fn make(
     let session = to.only.as_deref().or(to.current.as_deref());
     let problem = tx.obstacle(workspace, to.agent.no, session, &asked)?;
     let row = new_row(tx, workspace, new, &full, to, problem)?;
-    let history = tx.begin_history(row.position, row.at, row.error.as_deref(), None)?;
+    let history = begin_history(tx, new, &row)?;
     tx.insert_delivery(&row, Some(row.at), history)?;
     tx.execute(
         "INSERT INTO extra_deliveries (message, position) VALUES (?1, ?2)",
@@ -199,6 +239,25 @@ fn make(
         receipt: None,
     })));
     Ok(row)
+}
+
+/// Notes what was given for the session, and that the delivery has failed already if it has.
+fn begin_history(tx: &mut Tx<'_>, new: &NewDelivery, row: &DeliveryRow) -> Result<u64> {
+    let given = given(new);
+    let mut entries = Vec::new();
+    if given != GivenContext::default() {
+        entries.push(Entry::Context(given));
+    }
+    let failed = first_decision(row.at, row.error.as_deref(), None);
+    entries.extend(failed.map(Entry::Decision));
+    tx.add_history(row.position, 0, &entries, row.at)
+}
+
+fn given(new: &NewDelivery) -> GivenContext {
+    GivenContext {
+        idempotency_key: new.idempotency.as_ref().map(|(key, _)| key.clone()),
+        metadata: new.metadata.clone(),
+    }
 }
 
 fn new_row(

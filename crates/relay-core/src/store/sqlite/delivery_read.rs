@@ -1,24 +1,28 @@
 //! Reading deliveries: all of a message, one with its story, a list, one by its recipient.
 
+use std::sync::Arc;
+
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
 use relay_protocol::delivery::{DeliveryReason, DeliveryState};
-use relay_protocol::ids::{DeliveryId, SessionId};
+use relay_protocol::ids::{DeliveryId, SessionId, WorkspaceId};
 use rusqlite::{Connection, params};
 
 use super::agents;
 use super::codes::Code;
 use super::delivery_rows::{SELECT_DELIVERY, StoredDelivery, find_by_id, read_delivery};
 use super::directory::{AGENT_COLUMNS, read_agent, uuid_of};
-use super::history::{history, last_change};
+use super::history::{given_context, history, last_change};
 use super::log::bounds;
-use super::message_read::{FullMessage, cursor};
+use super::message_read::{FullMessage, cursor, full_at};
+use crate::delivery::history::GivenContext;
 use crate::delivery::waiting::LastChange;
 use crate::error::{Error, Result};
 use crate::store::delivery_requests::{DeliveryFilter, DeliveryStory};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{AgentNo, SessionNo, WorkspaceRow};
 use crate::store::requests::{PageRequest, Viewer};
+use crate::store::sent::DeliveryContent;
 
 /// Most deliveries that are looked at for one page of a list.
 const LOOKED_AT: usize = 10_000;
@@ -127,6 +131,27 @@ fn session_id(connection: &Connection, session: SessionNo) -> Result<SessionId> 
         .query_row([session.0], |row| {
             Ok(SessionId::from_uuid(uuid_of(row.get(0)?)))
         })?)
+}
+
+/// What a session is given of a delivery.
+pub(super) fn content(
+    connection: &Connection,
+    workspace: WorkspaceId,
+    message: Position,
+    delivery: Position,
+) -> Result<DeliveryContent> {
+    let full = full_at(connection, workspace, message)?;
+    let first = full.first_delivery();
+    let is_of_send = first <= delivery && delivery < first.plus(full.recipients);
+    let given = match is_of_send {
+        true => GivenContext::default(),
+        false => given_context(connection, delivery)?,
+    };
+    Ok(DeliveryContent {
+        idempotency_key: given.idempotency_key.or(full.idempotency_key),
+        metadata: given.metadata,
+        message: Arc::new(full.message),
+    })
 }
 
 /// Deliveries, newest first. A page that would have to look at too many ends early, with a cursor.

@@ -35,6 +35,7 @@ pub(super) fn edit(tx: &mut Tx<'_>, edit: &MessageEdit) -> Result<Arc<RelayMessa
         attachments: full.message.attachments.clone(),
         mentions,
         metadata: full.message.metadata.clone(),
+        idempotency_key: full.idempotency_key.clone(),
     };
     let stored_extra = (extra != Extra::default())
         .then(|| to_json(&extra))

@@ -15,10 +15,9 @@ use super::delivery_events::About;
 use super::messages::Speaker;
 use super::targets::{Parent, Target};
 use super::writer::Tx;
-use crate::delivery::history::Entry;
 use crate::delivery::pace::{Brake, Stride};
 use crate::error::Result;
-use crate::store::position::{Position, id_at};
+use crate::store::position::id_at;
 use crate::store::records::{AgentNo, SessionRow, WorkspaceRow};
 use crate::store::sent::{Recipient, SendRecord};
 
@@ -194,35 +193,31 @@ impl Tx<'_> {
         }
         Ok(())
     }
+}
 
-    /// Begins the history of a delivery about which something was decided when it was made; says how
-    /// many entries that are.
-    pub(super) fn begin_history(
-        &mut self,
-        delivery: Position,
-        at: Timestamp,
-        problem: Option<&Problem>,
-        brake: Option<Brake>,
-    ) -> Result<u64> {
-        let (outcome, reason, until) = match (problem, brake) {
-            (Some(problem), _) => (DecisionOutcome::Fail, problem.detail.clone(), None),
-            (None, Some(brake)) => {
-                let reason = brake.reason.to_owned();
-                (DecisionOutcome::Defer, reason, Some(brake.until))
-            }
-            (None, None) => return Ok(0),
-        };
-        let decision = DeliveryDecision {
-            at,
-            outcome,
-            reason,
-            session_id: None,
-            mode: None,
-            waits_for: None,
-            until,
-        };
-        self.add_history(delivery, 0, &[Entry::Decision(decision)], at)
-    }
+/// What was decided about a delivery when it was made, if anything was.
+pub(super) fn first_decision(
+    at: Timestamp,
+    problem: Option<&Problem>,
+    brake: Option<Brake>,
+) -> Option<DeliveryDecision> {
+    let (outcome, reason, until) = match (problem, brake) {
+        (Some(problem), _) => (DecisionOutcome::Fail, problem.detail.clone(), None),
+        (None, Some(brake)) => {
+            let reason = brake.reason.to_owned();
+            (DecisionOutcome::Defer, reason, Some(brake.until))
+        }
+        (None, None) => return None,
+    };
+    Some(DeliveryDecision {
+        at,
+        outcome,
+        reason,
+        session_id: None,
+        mode: None,
+        waits_for: None,
+        until,
+    })
 }
 
 /// Why what only this session may get fails at once: the session has ended.

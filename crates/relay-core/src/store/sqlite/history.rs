@@ -6,11 +6,11 @@
 use relay_protocol::delivery_record::{DecisionOutcome, DeliveryDecision};
 use relay_protocol::limits::DELIVERY_HISTORY_ENTRIES;
 use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::directory::{from_json, to_json};
 use super::writer::Tx;
-use crate::delivery::history::Entry;
+use crate::delivery::history::{Entry, GivenContext};
 use crate::delivery::waiting::LastChange;
 use crate::error::Result;
 use crate::store::position::Position;
@@ -126,6 +126,19 @@ pub(super) fn history(connection: &Connection, delivery: Position) -> Result<Vec
         found.extend(from_json::<Vec<Entry>>(&body)?);
     }
     Ok(found)
+}
+
+/// What the caller that made a delivery gave for the session.
+pub(super) fn given_context(connection: &Connection, delivery: Position) -> Result<GivenContext> {
+    let first: Option<String> = connection
+        .prepare_cached("SELECT body FROM delivery_history WHERE delivery = ?1 AND n = 0")?
+        .query_row([delivery.key()], |row| row.get(0))
+        .optional()?;
+    let entries: Vec<Entry> = first.map_or_else(|| Ok(Vec::new()), |body| from_json(&body))?;
+    Ok(match entries.into_iter().next() {
+        Some(Entry::Context(given)) => given,
+        _ => GivenContext::default(),
+    })
 }
 
 /// The last thing that happened to a delivery, if anything did since it was made.

@@ -157,12 +157,14 @@ fn first_result(
         message,
         room,
         parent,
+        idempotency_key,
         ..
     } = version_one(connection, workspace.id, position)?;
     let extra = Extra {
         attachments: message.attachments.clone(),
         mentions: message.mentions.clone(),
         metadata: message.metadata.clone(),
+        idempotency_key,
     };
     Ok(Arc::new(SendRecord {
         workspace: workspace.id,

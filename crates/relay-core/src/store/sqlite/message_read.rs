@@ -31,6 +31,8 @@ pub(super) struct FullMessage {
     pub(super) author: Option<AgentNo>,
     pub(super) parent: Option<(Position, Timestamp)>,
     pub(super) recipients: u64,
+    /// The sender's own key.
+    pub(super) idempotency_key: Option<String>,
 }
 
 impl FullMessage {
@@ -60,6 +62,8 @@ pub(super) fn read_message(workspace: WorkspaceId, row: &Row<'_>) -> rusqlite::R
         name: row.get(14)?,
         archived_at: row.get::<_, Option<i64>>(15)?.map(Timestamp::from_millis),
     };
+    let mut extra = read_extra(row.get(8)?)?;
+    let idempotency_key = extra.idempotency_key.take();
     let parts = MessageParts {
         workspace,
         position,
@@ -68,7 +72,7 @@ pub(super) fn read_message(workspace: WorkspaceId, row: &Row<'_>) -> rusqlite::R
         room: &room,
         parent,
         text: row.get(7)?,
-        extra: read_extra(row.get(8)?)?,
+        extra,
         version: row.get(9)?,
         updated_at: row.get::<_, Option<i64>>(10)?.map(Timestamp::from_millis),
     };
@@ -81,6 +85,7 @@ pub(super) fn read_message(workspace: WorkspaceId, row: &Row<'_>) -> rusqlite::R
         author,
         parent,
         recipients: row.get(6)?,
+        idempotency_key,
     })
 }
 
@@ -176,6 +181,7 @@ pub(super) fn become_version(
         attachments,
         mentions,
         metadata,
+        idempotency_key: _,
     } = extra;
     message.text = text;
     message.attachments = attachments;

@@ -10,12 +10,13 @@ use rusqlite::params;
 
 use super::attachments;
 use super::directory::to_json;
-use super::fates::{Asked, depth, may_loop};
+use super::fates::{Asked, depth, first_decision, may_loop};
 use super::idempotency::{remember_key, replay};
 use super::log::SentRows;
 use super::targets::Target;
 use super::waiting::Spot;
 use super::writer::Tx;
+use crate::delivery::history::Entry;
 use crate::delivery::pace::Stride;
 use crate::error::Result;
 use crate::recipients::{Audience, decide_recipients};
@@ -187,6 +188,7 @@ fn write(tx: &mut Tx<'_>, workspace: &WorkspaceRow, draft: Draft<'_>) -> Result<
         attachments: attachments::attach(tx, &author, &target.room, position, &new.attachments)?,
         mentions: mentioned.iter().map(|agent| agent.name.clone()).collect(),
         metadata: new.metadata.clone(),
+        idempotency_key: new.idempotency.as_ref().map(|(key, _)| key.clone()),
     };
     let depth = depth(&author, &target);
     let stride = Stride {
@@ -311,7 +313,9 @@ fn insert_deliveries(tx: &mut Tx<'_>, record: &SendRecord) -> Result<()> {
     for (at, recipient) in (0..).zip(&record.recipients) {
         let row = record.row(first.plus(at), recipient);
         let problem = recipient.problem.as_deref();
-        let history = tx.begin_history(row.position, record.at, problem, recipient.brake)?;
+        let decided = first_decision(record.at, problem, recipient.brake);
+        let decided: Vec<Entry> = decided.map(Entry::Decision).into_iter().collect();
+        let history = tx.add_history(row.position, 0, &decided, record.at)?;
         tx.insert_delivery(&row, None, history)?;
         spots.extend(Spot::of(&row, record.room.no));
         last = Some(row.position);

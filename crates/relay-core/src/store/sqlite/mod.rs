@@ -88,17 +88,17 @@ use super::live::{Hub, StoredEvent};
 use super::requests::{AgentChange, Release};
 use super::{
     ActionQuery, ActionRemoval, ActionRow, Advance, Advanced, AgentNo, AgentRow, AttachedSession,
-    AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryFilter,
-    DeliveryRow, DeliveryStory, DueNow, Erasure, ExecutionStep, FlushRequest, GrantList, GrantRow,
-    InForce, InboundRow, InboxQuery, InvocationEnd, InvocationRow, Invoked, Joining, MessageEdit,
-    NewAction, NewAgent, NewAttachmentRow, NewChannel, NewDelivery, NewFork, NewInbound,
-    NewInvocation, NewMessage, NewObserver, NewPermission, NewRun, NewSession, NewToken,
-    NewWebhook, NewWorkspace, PageRequest, PermissionEnding, PermissionList, PermissionNo,
-    PermissionRow, Place, Position, ReactionRequest, ReadMark, Reply, Report, Reported, Resolution,
-    Resolved, Retention, Revocation, RunRow, Search, SendRecord, SessionChange, SessionNo,
-    SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery, WebhookChange,
-    WebhookProgress, WebhookReplay, WebhookRetries, WebhookRow, Whose, WorkspaceChange,
-    WorkspaceRow,
+    AttachmentContent, AuditReport, ChainHead, ChannelChange, Credential, DeliveryContent,
+    DeliveryFilter, DeliveryRow, DeliveryStory, DueNow, Erasure, ExecutionStep, FlushRequest,
+    GrantList, GrantRow, InForce, InboundRow, InboxQuery, InvocationEnd, InvocationRow, Invoked,
+    Joining, MessageEdit, NewAction, NewAgent, NewAttachmentRow, NewChannel, NewDelivery, NewFork,
+    NewInbound, NewInvocation, NewMessage, NewObserver, NewPermission, NewRun, NewSession,
+    NewToken, NewWebhook, NewWorkspace, PageRequest, PermissionEnding, PermissionList,
+    PermissionNo, PermissionRow, Place, Position, ReactionRequest, ReadMark, Reply, Report,
+    Reported, Resolution, Resolved, Retention, Revocation, RunRow, Search, SendRecord,
+    SessionChange, SessionNo, SessionRow, Store, TokenRotation, Viewer, WaitingPage, WaitingQuery,
+    WebhookChange, WebhookProgress, WebhookReplay, WebhookRetries, WebhookRow, Whose,
+    WorkspaceChange, WorkspaceRow,
 };
 use crate::environment::Random;
 use crate::error::Result;
@@ -428,10 +428,10 @@ impl Store for SqliteStore {
             .submit(move |tx| waiting_read::due(tx, now, limit))
     }
 
-    fn message_at(&self, position: Position) -> Reply<Arc<RelayMessage>> {
+    fn delivery_content(&self, message: Position, delivery: Position) -> Reply<DeliveryContent> {
         self.read(|connection| {
-            let workspace = workspaces::id_of(connection, position.workspace_no())?;
-            message_read::message_at(connection, workspace, position)
+            let workspace = workspaces::id_of(connection, message.workspace_no())?;
+            delivery_read::content(connection, workspace, message, delivery)
         })
     }
 

@@ -199,6 +199,147 @@ fn what_is_said_about_a_delivery_reaches_the_session() {
 }
 
 #[test]
+fn the_senders_key_and_the_callers_metadata_reach_the_session() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let keyed = || SendMessage {
+        idempotency_key: Some("7f3c".to_owned()),
+        ..mail("keyed")
+    };
+    lab.send("alice", keyed());
+    let offer = bob.offer();
+    assert_eq!(offer.context.idempotency_key.as_deref(), Some("7f3c"));
+    bob.deliver(&offer);
+    lab.say("without a key");
+    let offer = bob.offer();
+    assert_eq!(offer.context.idempotency_key, None);
+    bob.deliver(&offer);
+    // It is read from the store again after a restart, and after an edit.
+    let metadata = json!({ "ticket": 7 });
+    let body = DeliverMessage {
+        context: Some(DeliverContext {
+            idempotency_key: Some("mine".to_owned()),
+            metadata: metadata.as_object().cloned(),
+            ..DeliverContext::default()
+        }),
+        ..to_bob(note(&lab))
+    };
+    begin_deliver(&lab, "key", body.clone());
+    let context = bob.offer().context;
+    assert_eq!(context.idempotency_key.as_deref(), Some("mine"));
+    assert_eq!(context.metadata.as_ref().unwrap()["ticket"], 7);
+    assert!(context.epoch().is_some());
+    // The same again is the same; other metadata would be lost.
+    let same = DeliverMessage {
+        context: body.context.clone().map(|context| DeliverContext {
+            idempotency_key: None,
+            ..context
+        }),
+        ..body.clone()
+    };
+    begin_deliver(&lab, "key", same.clone());
+    let other = DeliverMessage {
+        context: same.context.clone().map(|context| DeliverContext {
+            metadata: json!({ "ticket": 8 }).as_object().cloned(),
+            ..context
+        }),
+        ..same
+    };
+    let refused = begin_deliver(&lab, "key", other).end().unwrap_err();
+    assert_eq!(refused.problem().path.as_deref(), Some("context.metadata"));
+    let lab = lab.restarted();
+    let bob = lab.attach("bob", &Kind::able());
+    let context = bob.offer().context;
+    assert_eq!(context.idempotency_key.as_deref(), Some("mine"));
+    assert_eq!(context.metadata.unwrap()["ticket"], 7);
+}
+
+#[test]
+fn a_key_outlives_an_edit_and_a_repetition() {
+    let lab = Lab::pair();
+    let keyed = || SendMessage {
+        idempotency_key: Some("7f3c".to_owned()),
+        ..mail("first words")
+    };
+    let sent = lab.send("alice", keyed());
+    assert_eq!(lab.send("alice", keyed()), sent);
+    let (engine, alice) = (lab.engine(), lab.who("alice"));
+    let edited = engine.edit_message(&alice, sent.message_id, "second words".to_owned());
+    lab.drive(edited).unwrap();
+    let offer = lab.attach("bob", &Kind::able()).offer();
+    assert_eq!(offer.message.text, "second words");
+    assert_eq!(offer.context.idempotency_key.as_deref(), Some("7f3c"));
+}
+
+#[test]
+fn metadata_that_relay_writes_itself_is_refused() {
+    let lab = Lab::pair();
+    let body = DeliverMessage {
+        context: Some(DeliverContext {
+            metadata: json!({ "epoch": 1 }).as_object().cloned(),
+            ..DeliverContext::default()
+        }),
+        ..to_bob(note(&lab))
+    };
+    let refused = begin_deliver(&lab, "key", body).end().unwrap_err();
+    let problem = refused.problem();
+    assert_eq!(problem.path.as_deref(), Some("context.metadata"));
+    assert_eq!(problem.found.as_deref(), Some("\"epoch\""));
+}
+
+#[test]
+fn a_delivery_that_is_named_is_the_one_that_is_delivered() {
+    let lab = Lab::pair();
+    let sent = lab.send("alice", mail("hello"));
+    let id = only(&sent.deliveries).delivery_id;
+    let named = |id| DeliverMessage {
+        context: Some(DeliverContext {
+            id: Some(id),
+            ..DeliverContext::default()
+        }),
+        ..to_bob(sent.message_id)
+    };
+    let told = begin_deliver(&lab, "key", named(id)).end().unwrap();
+    assert_eq!(delivery_of(&told), id);
+    let invented = DeliveryId::new(lab.now(), 7);
+    let refused = begin_deliver(&lab, "key", named(invented))
+        .end()
+        .unwrap_err();
+    let problem = refused.problem();
+    assert_eq!(problem.code, ErrorCode::InvalidRequest);
+    assert_eq!(problem.path.as_deref(), Some("context.id"));
+    assert_eq!(problem.found, Some(invented.to_string()));
+    let key = lab.who("key");
+    let cancelled = lab
+        .engine()
+        .cancel_delivery(&key, id, CancelDelivery::default());
+    lab.drive(cancelled).unwrap();
+    let refused = begin_deliver(&lab, "key", named(id)).end().unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::IllegalTransition);
+    assert!(
+        refused.to_string().contains("without context.id"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_second_deliver_of_a_delivered_message_says_how_to_show_it_again() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let sent = lab.send("alice", mail("hello"));
+    bob.deliver(&bob.offer());
+    let refused = begin_deliver(&lab, "key", to_bob(sent.message_id))
+        .end()
+        .unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::AlreadyDelivered);
+    let id = only(&sent.deliveries).delivery_id;
+    let said = refused.to_string();
+    assert!(said.contains(&id.to_string()), "{said}");
+    assert!(said.contains("send it as a new one"), "{said}");
+    assert!(said.contains("sessionId"), "{said}");
+}
+
+#[test]
 fn deliver_needs_a_message_and_somebody_who_may_have_it() {
     let lab = Lab::pair();
     let message = note(&lab);

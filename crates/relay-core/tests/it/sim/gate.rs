@@ -263,7 +263,7 @@ gate! {
         fn channel(&self, workspace_no: u32, name: &str) -> Channel;
         fn members(&self, workspace_no: u32, channel: &str, page: PageRequest) -> Page<ChannelMember>;
         fn message(&self, viewer: Viewer, id: MessageId) -> MessageView;
-        fn message_at(&self, position: Position) -> Arc<RelayMessage>;
+        fn delivery_content(&self, message: Position, delivery: Position) -> DeliveryContent;
         fn invocation(&self, viewer: Viewer, id: InvocationId) -> InvocationRow;
         fn webhook_retries(&self, row: &WebhookRow, now: Timestamp, limit: usize) -> WebhookRetries;
         fn backup(&self, to: &Path) -> ();

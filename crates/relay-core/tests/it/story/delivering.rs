@@ -310,11 +310,13 @@ impl Tale {
             viewer: self.behind.viewer(),
             message: sent.message_id,
             to: DeliverTo::Agent("bob".to_owned()),
+            id: None,
             mode: None,
             allow_downgrade: false,
             priority: Priority::Normal,
             reason: None,
             deadline: None,
+            metadata: None,
             at: self.behind.now(),
             idempotency: None,
         }
@@ -577,7 +579,8 @@ impl Tale {
         let own = own.await.unwrap().items;
         assert!(!own.is_empty() && own.len() < whole.len());
         for story in own {
-            let message = store.message_at(story.row.message).await.unwrap();
+            let content = store.delivery_content(story.row.message, story.row.position);
+            let message = content.await.unwrap().message;
             assert_eq!(message.id, story.message_id);
             assert!(story.row.agent == bob.no || message.from.id == Some(bob.id));
         }

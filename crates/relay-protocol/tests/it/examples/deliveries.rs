@@ -47,7 +47,7 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"why":"too fast","code":"runaway_guard","since":"%T","until":"%T"}"#;
         DeliverMessage:
             r#"{"messageId":"%1","agent":"engineer"}"#,
-            r#"{"messageId":"%1","sessionId":"%6","context":{"mode":"manual","reason":"notification",
+            r#"{"messageId":"%1","sessionId":"%6","context":{"id":"%4","mode":"manual","reason":"notification",
                 "priority":"normal","deadline":"%T","idempotencyKey":"k","allowDowngrade":true,"metadata":{}}}"#;
         PostReceipt:
             r#"{"receipt":{"status":"delivered","deliveryId":"%4"}}"#,

@@ -265,6 +265,7 @@ impl Life {
                     assert!(!stored.late);
                 }
                 Entry::Decision(decision) => assert!(!decision.reason.is_empty()),
+                Entry::Context(given) => panic!("a step gives no context: {given:?}"),
             }
         }
         assert!(!moved.history.is_empty());
