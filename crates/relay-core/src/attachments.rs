@@ -34,7 +34,9 @@ impl Engine {
             return Err(too_large(ATTACHMENT_BYTES, upload.data.len()));
         }
         let kind = kind_of(&upload.media_type)?;
-        let row = self.attachment_row(caller, kind, upload)?;
+        let mut row = self.attachment_row(caller, kind, upload)?;
+        let policy = self.current(caller)?.policy.messages.redact;
+        self.redact_attachment(policy, &mut row)?;
         let stored = AttachmentStored {
             attachment_id: row.id,
             kind,
@@ -60,7 +62,11 @@ impl Engine {
         within("attachments", ATTACHMENTS_PER_MESSAGE, given.len())?;
         given
             .into_iter()
-            .map(|attachment| self.content(caller, attachment))
+            .enumerate()
+            .map(|(index, attachment)| {
+                let content = self.content(caller, attachment);
+                content.map_err(|error| at_index(error, index))
+            })
             .collect()
     }
 
@@ -85,6 +91,7 @@ impl Engine {
                     .map(NewContent::Inline)
             }
             _ => Err(Error::BadAttachment {
+                index: None,
                 expected: "attachmentId alone, or type, mediaType and data".to_owned(),
                 found: "another set of fields".to_owned(),
             }),
@@ -121,6 +128,20 @@ impl Engine {
     }
 }
 
+/// Says which attachment of a message can't be taken.
+fn at_index(error: Error, at: usize) -> Error {
+    match error {
+        Error::BadAttachment {
+            expected, found, ..
+        } => Error::BadAttachment {
+            index: Some(at),
+            expected,
+            found,
+        },
+        error => error,
+    }
+}
+
 fn decode(data: &str) -> Result<Vec<u8>> {
     // Four characters carry three bytes: the size is known before anything is decoded.
     if data.len() / 4 * 3 > INLINE_ATTACHMENT_BYTES + 2 {
@@ -129,6 +150,7 @@ fn decode(data: &str) -> Result<Vec<u8>> {
     let bytes = STANDARD
         .decode(data)
         .map_err(|error| Error::BadAttachment {
+            index: None,
             expected: "data as standard base64".to_owned(),
             found: error.to_string(),
         })?;
@@ -145,6 +167,7 @@ fn too_large(most: usize, found: usize) -> Error {
         ""
     };
     Error::BadAttachment {
+        index: None,
         expected: format!("at most {most} bytes{hint}"),
         found: format!("{found} bytes"),
     }
@@ -156,6 +179,7 @@ fn kind_of(media_type: &str) -> Result<AttachmentKind> {
     let is_printable = media_type.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if !is_printable {
         return Err(Error::BadAttachment {
+            index: None,
             expected: "a media type of printable characters".to_owned(),
             found: format!("{media_type:?}"),
         });
@@ -166,6 +190,7 @@ fn kind_of(media_type: &str) -> Result<AttachmentKind> {
         Ok(AttachmentKind::Text)
     } else {
         Err(Error::BadAttachment {
+            index: None,
             expected: "text/*, application/json and its like, image/png, jpeg, gif or webp"
                 .to_owned(),
             found: media_type.to_owned(),
@@ -210,6 +235,7 @@ fn is_textual(media_type: &str) -> bool {
 fn check_content(kind: AttachmentKind, media_type: &str, data: &[u8]) -> Result<()> {
     if kind_of(media_type)? != kind {
         return Err(Error::BadAttachment {
+            index: None,
             expected: format!("a media type of the kind {kind}"),
             found: media_type.to_owned(),
         });
@@ -226,6 +252,7 @@ fn check_content(kind: AttachmentKind, media_type: &str, data: &[u8]) -> Result<
         AttachmentKind::Text => "UTF-8 text without NUL characters".to_owned(),
     };
     Err(Error::BadAttachment {
+        index: None,
         expected,
         found: "other content".to_owned(),
     })
@@ -240,6 +267,7 @@ fn check_file_name(name: Option<&str>) -> Result<()> {
             .any(|c| c.is_control() || matches!(c, '/' | '\\'))
     {
         return Err(Error::BadAttachment {
+            index: None,
             expected: "a file name without slashes and control characters".to_owned(),
             found: format!("{name:?}"),
         });

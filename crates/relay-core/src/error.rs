@@ -180,8 +180,10 @@ pub enum Error {
         found: usize,
     },
     /// Content that can't be taken.
-    #[error("attachment: expected {expected}, found {found}")]
+    #[error("{}: expected {expected}, found {found}", attachment_at(*index))]
     BadAttachment {
+        /// Which one of a message's it is.
+        index: Option<usize>,
         /// What would be taken.
         expected: String,
         /// What was given.
@@ -297,6 +299,13 @@ impl std::fmt::Display for Noun {
     }
 }
 
+fn attachment_at(index: Option<usize>) -> String {
+    match index {
+        Some(index) => format!("attachments[{index}]"),
+        None => "attachment".to_owned(),
+    }
+}
+
 fn adopt_hint(what: Noun) -> &'static str {
     match what {
         Noun::Agent => ", or adopt it",
@@ -401,7 +410,16 @@ impl Error {
                 problem.expected = Some("text or an attachment".to_owned());
                 problem.found = Some("an empty message".to_owned());
             }
-            Self::BadAttachment { expected, found } | Self::BadCursor { expected, found } => {
+            Self::BadAttachment {
+                index,
+                expected,
+                found,
+            } => {
+                problem.path = index.map(|index| attachment_at(Some(index)));
+                problem.expected = Some(expected.clone());
+                problem.found = Some(found.clone());
+            }
+            Self::BadCursor { expected, found } => {
                 problem.expected = Some(expected.clone());
                 problem.found = Some(found.clone());
             }

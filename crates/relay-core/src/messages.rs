@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relay_protocol::agent::Metadata;
 use relay_protocol::api::messages::{
     DeliverySummary, MessageSent, Reaction, ReplyMessage, SendMessage, SendTarget,
 };
@@ -11,7 +12,7 @@ use relay_protocol::ids::{MessageId, WebhookId};
 use relay_protocol::limits::{
     EMOJI_BYTES, IDEMPOTENCY_KEY_CHARS, NAME_CHARS, RECIPIENTS_PER_SEND, TEXT_BYTES,
 };
-use relay_protocol::message::RelayMessage;
+use relay_protocol::message::{AttachmentKind, RelayMessage};
 use relay_protocol::names;
 use relay_protocol::policy::RedactMessages;
 use relay_protocol::render::clean;
@@ -26,7 +27,8 @@ use crate::error::{Error, Result};
 use crate::store::chain::Hash;
 use crate::store::requests::NewContent;
 use crate::store::{
-    Author, InboundRow, MessageEdit, NewMessage, ReactionRequest, SendRecord, Viewer, WorkspaceRow,
+    Author, InboundRow, MessageEdit, NewAttachmentRow, NewMessage, ReactionRequest, SendRecord,
+    Viewer, WorkspaceRow,
 };
 
 /// The author of what the workspace key sends.
@@ -192,10 +194,23 @@ impl Engine {
         let redact = workspace.policy.messages.redact;
         // Time and policy move on; they must not refuse the repetition of what was taken once.
         let objection = check_deadline(body.deadline, at).err();
-        let (text, redacted, objection) = match self.apply_redaction(redact, body.text) {
-            Ok((text, redacted)) => (text, redacted, objection),
-            Err(refused) => (String::new(), false, objection.or(Some(refused))),
+        let mut content = MessageContent {
+            text: body.text,
+            metadata: body.metadata,
+            attachments: contents,
         };
+        let (redacted, objection) = match self.redact_content(redact, &mut content) {
+            Ok(redacted) => (redacted, objection),
+            Err(refused) => {
+                content = MessageContent::default();
+                (false, objection.or(Some(refused)))
+            }
+        };
+        let MessageContent {
+            text,
+            metadata,
+            attachments,
+        } = content;
         Ok(NewMessage {
             workspace_no: workspace.no,
             at,
@@ -204,8 +219,8 @@ impl Engine {
             reply_to: route.reply_to,
             mentions: names::mentions(&text),
             text,
-            attachments: contents,
-            metadata: body.metadata,
+            attachments,
+            metadata,
             mode: body.mode,
             allow_downgrade: body.allow_downgrade.unwrap_or(false),
             priority: body.priority.unwrap_or(Priority::Normal),
@@ -215,6 +230,64 @@ impl Engine {
             objection,
             reason: None,
         })
+    }
+
+    /// Applies the workspace's policy to everything in a message that models or people read; says whether that changed it.
+    fn redact_content(&self, policy: RedactMessages, content: &mut MessageContent) -> Result<bool> {
+        let text = std::mem::take(&mut content.text);
+        let (text, mut redacted) = self.apply_redaction(policy, text)?;
+        content.text = text;
+        if let Some(metadata) = &mut content.metadata {
+            redacted |= self.redact_metadata(policy, metadata)?;
+        }
+        for attachment in &mut content.attachments {
+            if let NewContent::Inline(row) = attachment {
+                redacted |= self.redact_attachment(policy, row)?;
+            }
+        }
+        Ok(redacted)
+    }
+
+    /// Applies the policy to metadata; says whether that changed it.
+    fn redact_metadata(&self, policy: RedactMessages, metadata: &mut Metadata) -> Result<bool> {
+        if policy == RedactMessages::Off {
+            return Ok(false);
+        }
+        let mut value = serde_json::Value::Object(metadata.clone());
+        if !self.redactor.redact_json(&mut value) {
+            return Ok(false);
+        }
+        if policy == RedactMessages::Refuse {
+            return Err(Error::SecretRefused);
+        }
+        if let serde_json::Value::Object(masked) = value {
+            *metadata = masked;
+        }
+        Ok(true)
+    }
+
+    /// Applies the policy to the name of an attachment and, if it is text, to its content; says whether that changed it.
+    pub(crate) fn redact_attachment(
+        &self,
+        policy: RedactMessages,
+        row: &mut NewAttachmentRow,
+    ) -> Result<bool> {
+        let mut redacted = false;
+        if let Some(name) = row.name.take() {
+            let (name, changed) = self.apply_redaction(policy, name)?;
+            row.name = Some(name);
+            redacted = changed;
+        }
+        if row.kind == AttachmentKind::Text
+            && let Ok(text) = std::str::from_utf8(&row.data)
+        {
+            let (text, changed) = self.apply_redaction(policy, text.to_owned())?;
+            if changed {
+                row.data = text.into_bytes();
+                redacted = true;
+            }
+        }
+        Ok(redacted)
     }
 
     /// What the workspace's policy makes of a text, and whether that changed it.
@@ -308,6 +381,14 @@ fn author_name(body: &InboundMessage, inbound: &InboundRow) -> Result<String> {
         "" => "somebody".to_owned(),
         name => name.replace('\n', " "),
     })
+}
+
+/// What is in a message.
+#[derive(Default)]
+struct MessageContent {
+    text: String,
+    metadata: Option<Metadata>,
+    attachments: Vec<NewContent>,
 }
 
 /// Where a send goes and how a repetition of it is known.

@@ -45,18 +45,20 @@ impl Engine {
     ) -> Result<WebhookCreated> {
         let workspace_no = caller.require_workspace_key()?.no;
         check(&body)?;
+        let body = WebhookBody {
+            url: body.url,
+            events: body.events,
+            filter: body.filter,
+            headers: body.headers.unwrap_or_default(),
+        };
+        check_can_fire(&body)?;
         let at = self.now();
         let row = self
             .store
             .create_webhook(NewWebhook {
                 workspace_no,
                 id: WebhookId::new(at, self.bits()),
-                body: WebhookBody {
-                    url: body.url,
-                    events: body.events,
-                    filter: body.filter,
-                    headers: body.headers.unwrap_or_default(),
-                },
+                body,
                 secret,
                 at,
             })
@@ -360,6 +362,19 @@ fn check(body: &CreateWebhook) -> Result<()> {
         Selector::from_filter(filter.clone()).map_err(refused)?;
     }
     Ok(())
+}
+
+/// Refuses a webhook that no event can reach.
+fn check_can_fire(body: &WebhookBody) -> Result<()> {
+    if selector(body)?.event_types().next().is_some() {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        path: "events",
+        expected: "at least one event that can match, also the filter; events about webhooks go to no webhook"
+            .to_owned(),
+        found: body.events.join(", "),
+    })
 }
 
 fn refused(error: impl Into<Problem>) -> Error {

@@ -162,10 +162,14 @@ fn newest(texts: Vec<String>) -> Vec<String> {
 /// A refusal as an error of the protocol; reading has no other way to say it.
 fn told(error: relay_sdk::Error) -> ErrorData {
     let is_absent = error.problem().is_some_and(|problem| problem.status == 404);
+    let is_bad_cursor = error.code() == Some(relay_sdk::ErrorCode::BadCursor);
     let refusal = Refusal::from(error);
-    match is_absent {
-        true => ErrorData::resource_not_found(words::refusal(&refusal), None),
-        false => internal(&refusal),
+    if is_absent {
+        ErrorData::resource_not_found(words::refusal(&refusal), None)
+    } else if is_bad_cursor {
+        ErrorData::invalid_params(words::refusal(&refusal), None)
+    } else {
+        internal(&refusal)
     }
 }
 

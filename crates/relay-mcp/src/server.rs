@@ -505,5 +505,11 @@ impl ServerHandler for McpServer {
 
 /// A list can't say what is wrong in any other way.
 fn unlisted(error: relay_sdk::Error) -> ErrorData {
-    ErrorData::internal_error(crate::words::refusal(&error.into()), None)
+    let is_bad_cursor = error.code() == Some(relay_sdk::ErrorCode::BadCursor);
+    let why = crate::words::refusal(&error.into());
+    if is_bad_cursor {
+        ErrorData::invalid_params(why, None)
+    } else {
+        ErrorData::internal_error(why, None)
+    }
 }

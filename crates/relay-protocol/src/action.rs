@@ -270,6 +270,12 @@ fn within(path: &'static str, most: usize, unit: &str, found: usize) -> Result<(
     Err(refuse(path, &expected, &found.to_string()))
 }
 
+/// Whether an action can have this name.
+#[must_use]
+pub fn is_action_name(name: &str) -> bool {
+    check_name(name).is_ok()
+}
+
 fn check_name(name: &str) -> Result<(), InvalidAction> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=ACTION_NAME_CHARS).contains(&name.len()) && name.chars().all(allowed) {

@@ -411,6 +411,13 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_507_and_worth_a_repetition() {
+        let problem = Problem::new(ErrorCode::StorageFull, "no room");
+        assert_eq!(problem.code.as_str(), "storage_full");
+        assert_eq!((problem.status, problem.retryable), (507, true));
+    }
+
+    #[test]
     fn an_unreachable_session_has_to_attach_before_anything_is_repeated() {
         let problem = Problem::new(ErrorCode::SessionUnreachable, "gone");
         assert!(!problem.retryable);

@@ -1,11 +1,11 @@
 //! What the policy `messages.redact` makes of secrets in message text: nothing, a mask, or a refusal.
 
-use relay_core::Error;
-use relay_protocol::api::messages::{NoticeCode, ReplyMessage, SendMessage};
+use relay_core::{Error, Upload};
+use relay_protocol::api::messages::{NewAttachment, NoticeCode, ReplyMessage, SendMessage};
 use relay_protocol::policy::{MessagePolicy, PolicyPatch, RedactMessages};
 use relay_protocol::problem::ErrorCode;
 
-use crate::support::{SqliteWorld, World, target};
+use crate::support::{SqliteWorld, World, inline_text, target};
 
 /// A token that never was one, put together here so that no scanner takes this file for a leak.
 fn secret(filler: char) -> String {
@@ -116,4 +116,78 @@ async fn repetitions_are_compared_before_redaction() {
     set(&world, RedactMessages::Refuse).await;
     let again = world.engine.send(&alice, body('d')).await.unwrap();
     assert_eq!(again, first);
+}
+
+/// The policy looked at the text alone: what else models read of a message went through.
+#[tokio::test]
+async fn metadata_and_text_attachments_are_covered_by_the_policy() {
+    let secret = secret('f');
+    let with_metadata = |secret: &str| SendMessage {
+        metadata: serde_json::json!({ "note": format!("use {secret}") })
+            .as_object()
+            .cloned(),
+        ..SendMessage::text(target("@bob"), "hello")
+    };
+    let with_content = |secret: &str| SendMessage {
+        attachments: Some(vec![inline_text(&format!("use {secret}"))]),
+        ..SendMessage::text(target("@bob"), "hello")
+    };
+    let with_name = |secret: &str| SendMessage {
+        attachments: Some(vec![NewAttachment {
+            name: Some(format!("{secret}.txt")),
+            ..inline_text("plain")
+        }]),
+        ..SendMessage::text(target("@bob"), "hello")
+    };
+    let upload = |secret: &str| Upload {
+        media_type: "text/plain".to_owned(),
+        name: None,
+        data: format!("use {secret}").into_bytes(),
+    };
+
+    let world = world(RedactMessages::Mask).await;
+    let [alice, bob] = world.agents(["alice", "bob"]).await;
+    for body in [
+        with_metadata(&secret),
+        with_content(&secret),
+        with_name(&secret),
+    ] {
+        let sent = world.engine.send(&alice, body).await.unwrap();
+        let notices = sent.notices.unwrap();
+        assert_eq!(notices[0].code, NoticeCode::Redacted);
+        for attachment in &sent.message.attachments {
+            let id = attachment.attachment_id.unwrap();
+            let content = world.engine.attachment(&bob, id).await.unwrap();
+            let text = String::from_utf8(content.data).unwrap();
+            assert!(!text.contains(&secret), "{text}");
+        }
+    }
+    let uploaded = world.engine.upload(&alice, upload(&secret)).await.unwrap();
+    let content = world
+        .engine
+        .attachment(&alice, uploaded.attachment_id)
+        .await;
+    let content = content.unwrap().data;
+    assert_eq!(content.len() as u64, uploaded.size);
+    assert!(!String::from_utf8(content).unwrap().contains(&secret));
+    assert!(!everything(&world).await.contains(&secret));
+
+    set(&world, RedactMessages::Refuse).await;
+    let before = world.dump().await;
+    for body in [
+        with_metadata(&secret),
+        with_content(&secret),
+        with_name(&secret),
+    ] {
+        let refused = world.engine.send(&alice, body).await;
+        assert_eq!(refused.unwrap_err(), Error::SecretRefused);
+    }
+    let refused = world.engine.upload(&alice, upload(&secret)).await;
+    assert_eq!(refused.unwrap_err(), Error::SecretRefused);
+    assert_eq!(world.dump().await, before);
+    world
+        .engine
+        .send(&alice, with_content("nothing"))
+        .await
+        .unwrap();
 }

@@ -1,6 +1,8 @@
 //! Actions as tools.
 
 use relay_sdk::{Action, ActionCall, AgentClient, AvailableTo, Handling};
+use rmcp::model::PaginatedRequestParams;
+use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 
 use crate::client::Mcp;
@@ -192,5 +194,25 @@ async fn a_thousand_actions_come_in_pages() {
     let expected: Vec<String> = (0..1_000).map(|no| format!("action-{no:04}")).collect();
     assert_eq!(tools[..3], ["send", "check", "people"]);
     assert_eq!(tools[3..], expected, "each once, by name");
+    mcp.close().await;
+}
+
+/// It was answered as an internal error, or with the first page.
+#[tokio::test]
+async fn a_bad_cursor_is_an_invalid_parameter() {
+    let world = World::start().await;
+    let (_, alice, _) = world.pair().await;
+    let mcp = Mcp::open(&alice).await;
+    for cursor in ["no cursor", "-1 ", "\u{1}"] {
+        let page = || Some(PaginatedRequestParams::default().with_cursor(Some(cursor.to_owned())));
+        let tools = mcp.client.list_tools(page()).await.map(drop);
+        let resources = mcp.client.list_resources(page()).await.map(drop);
+        for refused in [tools, resources] {
+            match refused.unwrap_err() {
+                ServiceError::McpError(error) => assert_eq!(error.code.0, -32602, "{error:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
     mcp.close().await;
 }

@@ -77,3 +77,28 @@ async fn content_that_is_not_what_it_claims_is_refused() {
     upload.body = b"x".to_vec();
     assert_eq!(alice.ask(upload).await.expect(400)["path"], "Content-Type");
 }
+
+/// The refusal said that one of up to twenty was wrong, and not which.
+#[tokio::test]
+async fn an_attachment_that_can_not_be_taken_is_named_by_its_place() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let good = json!({ "type": "text", "mediaType": "text/plain", "data": "aGk=" });
+    let program = json!({ "type": "text", "mediaType": "application/x-program", "data": "aGk=" });
+    for (attachments, path) in [
+        (json!([{}]), "attachments[0]"),
+        (json!([good, {}]), "attachments[1]"),
+        (json!([good, good, program]), "attachments[2]"),
+    ] {
+        let send = json!({ "to": "#general", "text": "x", "attachments": attachments });
+        let refused = alice.post("/v1/messages", send).await;
+        assert_eq!(refused.refused(400), "bad_attachment");
+        let problem = refused.json();
+        assert_eq!(problem["path"], path);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with(&format!("{path}: expected ")),
+            "{detail}"
+        );
+    }
+}

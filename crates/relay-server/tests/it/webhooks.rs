@@ -203,3 +203,47 @@ async fn what_must_not_be_called_is_refused_at_once() {
     let sessions = bob.get("/v1/sessions").await.expect(200);
     assert_eq!(sessions["items"], json!([]));
 }
+
+/// Events about webhooks go to no webhook: one that wanted no others was made, and never called.
+#[tokio::test]
+async fn a_webhook_that_can_never_fire_is_refused() {
+    let world = World::start_with(calls_this_machine()).await;
+    let make = async |events: Value, filter: Value| {
+        let mut body = json!({ "url": "http://127.0.0.1:9/", "events": events });
+        if !filter.is_null() {
+            body["filter"] = filter;
+        }
+        world.key.post("/v1/webhooks", body).await
+    };
+    for (events, filter) in [
+        (json!(["webhook.*"]), json!(null)),
+        (json!(["webhook.failed", "webhook.disabled"]), json!(null)),
+        (json!(["message.*"]), json!({ "event": "action.*" })),
+    ] {
+        let refused = make(events, filter).await;
+        assert_eq!(refused.refused(400), "invalid_request");
+        assert_eq!(refused.json()["path"], "events");
+    }
+    make(json!(["webhook.*", "message.created"]), json!(null))
+        .await
+        .expect(201);
+    make(json!(["*"]), json!({ "event": "action.*" }))
+        .await
+        .expect(201);
+}
+
+/// A negative number was taken for the beginning.
+#[tokio::test]
+async fn a_negative_cursor_of_a_list_of_webhooks_is_refused() {
+    let world = World::start_with(calls_this_machine()).await;
+    let made = json!({ "url": "http://127.0.0.1:9/", "events": ["*"] });
+    let made = world.key.post("/v1/webhooks", made).await.expect(201);
+    let attempts = format!("/v1/webhooks/{}/attempts", made["id"].as_str().unwrap());
+    for list in ["/v1/webhooks", "/v1/webhooks/inbound", &attempts] {
+        for cursor in ["-1", "-9223372036854775808", "x"] {
+            let refused = world.key.get(&format!("{list}?cursor={cursor}")).await;
+            assert_eq!(refused.refused(400), "bad_cursor", "{list} {cursor}");
+        }
+        world.key.get(&format!("{list}?cursor=0")).await.expect(200);
+    }
+}

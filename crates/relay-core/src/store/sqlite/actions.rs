@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use relay_protocol::action::{ActionCaller, RegisterAction, is_available};
+use relay_protocol::action::{ActionCaller, RegisterAction, is_action_name, is_available};
 use relay_protocol::api::Page;
 use relay_protocol::event::{ActionOffered, RelayEvent};
 use relay_protocol::limits::ACTIONS;
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::agents;
 use super::channels::page_of;
 use super::directory::{SUGGESTED, from_json, to_json};
+use super::message_read::bad_cursor;
 use super::writer::Tx;
 use crate::error::{Error, Noun, Result};
 use crate::messages::SYSTEM_NAME;
@@ -307,7 +308,11 @@ pub(super) fn list(connection: &Connection, query: &ActionQuery) -> Result<Page<
         viewer.agent.is_none() || viewer.agent == owner || available(action, &caller, &channels)
     };
     let mut found = Vec::new();
-    let mut after = query.page.cursor.clone().unwrap_or_default();
+    let cursor = query.page.cursor.as_deref();
+    if let Some(cursor) = cursor.filter(|cursor| !is_action_name(cursor)) {
+        return Err(bad_cursor(cursor));
+    }
+    let mut after = cursor.unwrap_or_default().to_owned();
     // Mostly everything is for everybody: then these are the page, and the one that says that there is more.
     let mut looked_at = query.page.limit + 1;
     while found.len() <= query.page.limit {

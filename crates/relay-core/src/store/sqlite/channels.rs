@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::directory::{
     AGENT_COLUMNS, find_channel, participants, read_agent, unknown_channel, uuid_of,
 };
-use super::message_read::name_cursor;
+use super::message_read::{bad_cursor, name_cursor};
 use super::writer::Tx;
 use crate::error::{Error, Noun, Result};
 use crate::store::records::{AgentNo, AgentRow, RoomKind, RoomNo, RoomRow, WorkspaceRow};
@@ -381,10 +381,15 @@ pub(super) fn begin_of<T: FromStr>(page: &PageRequest) -> Result<Option<T>> {
     };
     match cursor.parse() {
         Ok(place) => Ok(Some(place)),
-        Err(_) => Err(Error::BadCursor {
-            expected: "the nextCursor of a page".to_owned(),
-            found: cursor.clone(),
-        }),
+        Err(_) => Err(bad_cursor(cursor)),
+    }
+}
+
+/// Where a page of rows with numbers begins.
+pub(super) fn row_of(page: &PageRequest) -> Result<Option<i64>> {
+    match begin_of::<i64>(page)? {
+        Some(row) if row < 0 => Err(bad_cursor(&row.to_string())),
+        row => Ok(row),
     }
 }
 

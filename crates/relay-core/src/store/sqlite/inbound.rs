@@ -10,7 +10,7 @@ use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use uuid::Uuid;
 
-use super::channels::{begin_of, page_of};
+use super::channels::{page_of, row_of};
 use super::directory::uuid_of;
 use super::writer::Tx;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) fn list(
     workspace_no: u32,
     page: &PageRequest,
 ) -> Result<Page<InboundRow>> {
-    let after = begin_of(page)?.unwrap_or(0);
+    let after = row_of(page)?.unwrap_or(0);
     let sql = format!("{SELECT} WHERE w.workspace = ?1 AND w.no > ?2 ORDER BY w.no LIMIT ?3");
     let found = connection
         .prepare_cached(&sql)?

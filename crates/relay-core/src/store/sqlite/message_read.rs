@@ -400,7 +400,7 @@ pub(super) fn name_cursor(page: &PageRequest) -> Result<&str> {
     }
 }
 
-fn bad_cursor(found: &str) -> Error {
+pub(super) fn bad_cursor(found: &str) -> Error {
     Error::BadCursor {
         expected: "the nextCursor of an earlier page".to_owned(),
         found: found.to_owned(),

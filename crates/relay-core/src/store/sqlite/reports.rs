@@ -6,17 +6,18 @@ use relay_protocol::event::{RelayEvent, SessionReport};
 use relay_protocol::ids::{DeliveryId, InvocationId, MessageId, SessionId};
 use relay_protocol::negotiation::check_emits;
 use relay_protocol::session_event::{
-    AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport, StatusChanged,
+    AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport, SessionForked,
+    StatusChanged,
 };
 use relay_protocol::status::{AgentStatus, StatusSource};
 use relay_protocol::time::Timestamp;
 
-use super::invocations;
 use super::message_read::load;
 use super::permission_notices::WAITS;
 use super::session_turns::{become_status, check_change};
 use super::steps::Taken;
 use super::writer::Tx;
+use super::{invocations, sessions};
 use crate::delivery::apply::Step;
 use crate::delivery::history::Offer;
 use crate::error::{Error, Result};
@@ -216,11 +217,9 @@ impl Writing<'_> {
             AgentSessionEvent::MessageReceived(report) => self.knows_message(tx, report.message_id),
             AgentSessionEvent::MessageSent(report) => self.knows_message(tx, report.message_id),
             AgentSessionEvent::SessionStarted(report) => self.is_itself(report.session_id),
-            AgentSessionEvent::SessionReleased(report) => self.is_itself(report.session_id),
+            AgentSessionEvent::SessionReleased(report) => self.is_released(report.session_id),
             AgentSessionEvent::SessionResumed(report) => self.is_itself(report.session_id),
-            AgentSessionEvent::SessionForked(report) => self
-                .is_itself(report.session_id)
-                .or_else(|_| self.is_itself(report.parent_session_id)),
+            AgentSessionEvent::SessionForked(report) => self.knows_fork(tx, report),
             AgentSessionEvent::ActionInvoked(report) => self.knows_call(tx, report.invocation_id),
             AgentSessionEvent::ActionCompleted(report) => self.knows_call(tx, report.invocation_id),
             AgentSessionEvent::ActionFailed(report) => self.knows_call(tx, report.invocation_id),
@@ -241,6 +240,41 @@ impl Writing<'_> {
         Viewer {
             workspace_no: self.workspace.no,
             agent: Some(self.session.agent),
+        }
+    }
+
+    /// Refuses the end of a session that nobody has asked to end.
+    fn is_released(&self, id: SessionId) -> Result<Told> {
+        match (self.is_itself(id)?, self.session.status) {
+            (told, AgentStatus::Releasing) => Ok(told),
+            (_, status) => Err(Error::Invalid {
+                path: "event.type",
+                expected: "`session.released` only once the release of the session has begun"
+                    .to_owned(),
+                found: format!("a session that is {status}"),
+            }),
+        }
+    }
+
+    /// Refuses a fork that there is not: one of the two is this session, and the other one is what is claimed.
+    fn knows_fork(&self, tx: &Tx<'_>, report: &SessionForked) -> Result<Told> {
+        let (id, parent) = (report.session_id, report.parent_session_id);
+        let of_workspace = Viewer {
+            agent: None,
+            ..self.viewer()
+        };
+        let of = match id == self.session.id {
+            true => self.session.parent,
+            // Found only if it is this session's own fork, whatever agent it acts as.
+            false if parent == self.session.id => {
+                sessions::find(tx.connection, of_workspace, id)?.parent
+            }
+            false => None,
+        };
+        if of == Some(parent) {
+            Ok(Told::Known)
+        } else {
+            Err(Error::UnknownSession(id))
         }
     }
 

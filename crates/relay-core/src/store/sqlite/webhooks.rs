@@ -10,7 +10,7 @@ use relay_protocol::time::Timestamp;
 use relay_protocol::webhook::{WebhookAttempt, WebhookState};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::channels::{begin_of, page_of};
+use super::channels::{page_of, row_of};
 use super::codes::Code;
 use super::directory::{from_json, to_json, uuid_of};
 use super::writer::Tx;
@@ -68,7 +68,7 @@ pub(super) fn list(
     workspace_no: u32,
     page: &PageRequest,
 ) -> Result<Page<WebhookRow>> {
-    let after = begin_of(page)?.unwrap_or(0);
+    let after = row_of(page)?.unwrap_or(0);
     let sql = format!(
         "SELECT {COLUMNS} FROM webhooks WHERE workspace = ?1 AND no > ?2 ORDER BY no LIMIT ?3"
     );
@@ -137,7 +137,7 @@ pub(super) fn attempts(
     webhook: WebhookNo,
     page: &PageRequest,
 ) -> Result<Page<WebhookAttempt>> {
-    let before = begin_of(page)?.unwrap_or(i64::MAX);
+    let before = row_of(page)?.unwrap_or(i64::MAX);
     let sql = "SELECT n, position, event_at, event_type, attempt, at, status, error, duration_ms,
                    next_at
                FROM webhook_attempts WHERE webhook = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3";

@@ -27,7 +27,7 @@ pub(super) fn begin_fork<'l>(
 }
 
 /// Forks a session, as its harness would: it takes the grant and says that it is done.
-fn fork(lab: &Lab, parent: &Session<'_>) -> ForkGrant {
+pub(super) fn fork(lab: &Lab, parent: &Session<'_>) -> ForkGrant {
     let call = begin_fork(lab, "key", parent, None);
     let frame = parent.control();
     assert_eq!(frame.op, ControlOp::Fork);

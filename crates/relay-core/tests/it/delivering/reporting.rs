@@ -10,6 +10,7 @@ use relay_protocol::session_event::AgentSessionEventType as Emits;
 use relay_protocol::status::AgentStatus;
 use serde_json::{Value, json};
 
+use super::forks::fork;
 use super::kit::{Kind, Lab, minimum};
 
 fn line(message: &str) -> Value {
@@ -289,8 +290,6 @@ fn facts_that_relay_knows_are_answered_and_not_logged_again() {
         json!({ "type": "message.sent", "messageId": message }),
         json!({ "type": "session.started", "sessionId": session }),
         json!({ "type": "session.resumed", "sessionId": session }),
-        json!({ "type": "session.released", "sessionId": session }),
-        json!({ "type": "session.forked", "sessionId": session, "parentSessionId": session }),
     ];
     for (n, event) in (1..).zip(known) {
         assert_eq!(bob.report(event).unwrap().acked, n);
@@ -316,4 +315,33 @@ fn facts_that_relay_knows_are_answered_and_not_logged_again() {
         assert_eq!(refused(bob.report(event)).code, code);
     }
     assert_eq!(lab.log(), before);
+}
+
+/// A session could say that it was released, or forked, when it was not: the report was acknowledged as known.
+#[test]
+fn a_release_or_fork_that_there_is_not_is_refused() {
+    let lab = Lab::pair();
+    let bob = lab.attach("bob", &Kind::able());
+    let session = bob.id();
+    let nobody = SessionId::new(lab.now(), 7);
+    let forked = |id: SessionId, parent: SessionId| json!({ "type": "session.forked", "sessionId": id, "parentSessionId": parent });
+    let released = |id: SessionId| json!({ "type": "session.released", "sessionId": id });
+    for (event, code) in [
+        (forked(session, session), ErrorCode::UnknownSession),
+        (forked(session, nobody), ErrorCode::UnknownSession),
+        (forked(nobody, session), ErrorCode::UnknownSession),
+        (released(nobody), ErrorCode::UnknownSession),
+        (released(session), ErrorCode::InvalidRequest),
+    ] {
+        assert_eq!(refused(bob.report(event)).code, code);
+    }
+    let grant = fork(&lab, &bob);
+    bob.report(forked(grant.session_id, session)).unwrap();
+    let swapped = refused(bob.report(forked(session, grant.session_id)));
+    assert_eq!(swapped.code, ErrorCode::UnknownSession);
+    let release = bob.begin_release();
+    let control = bob.control();
+    bob.report(released(session)).unwrap();
+    bob.confirm(&control);
+    release.end().unwrap();
 }
