@@ -321,7 +321,7 @@ fn facts_that_relay_knows_are_answered_and_not_logged_again() {
 #[test]
 fn a_release_or_fork_that_there_is_not_is_refused() {
     let lab = Lab::pair();
-    let bob = lab.attach("bob", &Kind::able());
+    let bob = lab.attach("bob", &Kind::able().directed());
     let session = bob.id();
     let nobody = SessionId::new(lab.now(), 7);
     let forked = |id: SessionId, parent: SessionId| json!({ "type": "session.forked", "sessionId": id, "parentSessionId": parent });
