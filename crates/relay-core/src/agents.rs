@@ -1,6 +1,6 @@
 //! Agents: who takes part.
 
-use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
+use relay_protocol::agent::{AgentIdentity, AgentSummary, AgentType, Metadata};
 use relay_protocol::api::Page;
 use relay_protocol::api::workspace::{AgentRegistered, RegisterAgent, TokenRotated};
 use relay_protocol::event::TokenKind;
@@ -140,8 +140,8 @@ impl Engine {
             .identity())
     }
 
-    /// All agents, by name.
-    pub async fn agents(&self, caller: &Caller, page: PageQuery) -> Result<Page<AgentIdentity>> {
+    /// All agents with their presence, by name.
+    pub async fn agents(&self, caller: &Caller, page: PageQuery) -> Result<Page<AgentSummary>> {
         self.store
             .agents(caller.reader()?.workspace_no, page.request()?)
             .await

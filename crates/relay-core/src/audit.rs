@@ -1,13 +1,15 @@
 //! The log as evidence: head, verification, erasure, retention; and the care of the files.
 
 use std::path::Path;
+use std::time::Duration;
 
+use relay_protocol::api::audit::{EventsRetained, RetainEvents};
 use relay_protocol::limits::{PAGE_ITEMS, REASON_BYTES};
 use relay_protocol::time::Timestamp;
 
 use crate::caller::Caller;
 use crate::engine::{Engine, within};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::{AuditReport, ChainHead, Erasure, Retention};
 
 /// What the log need not keep any longer.
@@ -17,6 +19,32 @@ pub struct KeepSince {
     pub bulky: Option<Timestamp>,
     /// Whole entries from before this time go, as far as they are the oldest. Messages stay.
     pub all: Option<Timestamp>,
+}
+
+/// How long logs are kept; without a time, for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeepFor {
+    /// Payloads of bulky kinds.
+    pub bulky: Option<Duration>,
+    /// Whole entries.
+    pub all: Option<Duration>,
+}
+
+impl KeepFor {
+    /// Whether everything is kept.
+    #[must_use]
+    pub const fn is_for_ever(&self) -> bool {
+        self.bulky.is_none() && self.all.is_none()
+    }
+
+    fn since(&self, now: Timestamp) -> KeepSince {
+        let before =
+            |kept: Duration| now.plus_millis(-i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        KeepSince {
+            bulky: self.bulky.map(before),
+            all: self.all.map(before),
+        }
+    }
 }
 
 impl Engine {
@@ -52,15 +80,72 @@ impl Engine {
         Ok(erased)
     }
 
+    /// Applies retention to a workspace.
+    pub async fn retain_events(
+        &self,
+        caller: &Caller,
+        body: RetainEvents,
+    ) -> Result<EventsRetained> {
+        let workspace_no = caller.require_workspace_key()?.no;
+        let RetainEvents {
+            bulky_before,
+            all_before,
+        } = body;
+        if bulky_before.is_none() && all_before.is_none() {
+            return Err(Error::Invalid {
+                path: "bulkyBefore",
+                expected: "this or `allBefore`".to_owned(),
+                found: "neither".to_owned(),
+            });
+        }
+        let since = KeepSince {
+            bulky: bulky_before,
+            all: all_before,
+        };
+        self.retain_in(workspace_no, since).await
+    }
+
     /// Applies retention; says how many payloads and how many whole entries went.
     pub async fn retain(&self, caller: &Caller, since: KeepSince) -> Result<(u64, u64)> {
-        let retention = Retention {
-            workspace_no: caller.require_workspace_key()?.no,
-            bulky_before: since.bulky,
-            all_before: since.all,
-            at: self.now(),
-        };
-        self.store.retain(retention).await
+        let workspace_no = caller.require_workspace_key()?.no;
+        let EventsRetained { erased, cut } = self.retain_in(workspace_no, since).await?;
+        Ok((erased, cut))
+    }
+
+    /// Applies retention to every workspace.
+    pub async fn retain_everywhere(
+        &self,
+        caller: &Caller,
+        keep: KeepFor,
+    ) -> Result<EventsRetained> {
+        caller.require_admin()?;
+        let since = keep.since(self.now());
+        let mut total = EventsRetained::default();
+        for workspace_no in self.store.workspace_nos().await? {
+            let EventsRetained { erased, cut } = self.retain_in(workspace_no, since).await?;
+            total.erased += erased;
+            total.cut += cut;
+        }
+        Ok(total)
+    }
+
+    /// Applies retention in changes of a bounded size, until there is nothing left to do.
+    async fn retain_in(&self, workspace_no: u32, since: KeepSince) -> Result<EventsRetained> {
+        let mut total = EventsRetained::default();
+        loop {
+            let retention = Retention {
+                workspace_no,
+                bulky_before: since.bulky,
+                all_before: since.all,
+                at: self.now(),
+            };
+            let (erased, cut) = self.store.retain(retention).await?;
+            total.erased += erased;
+            total.cut += cut;
+            if erased == 0 {
+                return Ok(total);
+            }
+        }
     }
 
     /// Removes what nobody can use any more; says how many things.

@@ -31,7 +31,7 @@ mod webhooks;
 mod workspaces;
 
 pub use attachments::Upload;
-pub use audit::KeepSince;
+pub use audit::{KeepFor, KeepSince};
 pub use caller::Caller;
 pub use callers::CredentialWatch;
 pub use deliveries::ReceiptStored;

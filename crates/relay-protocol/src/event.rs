@@ -549,6 +549,9 @@ pub struct AgentEvent {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Who did it: an agent's name, or `relay` for the workspace key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A tool call needs a decision.
@@ -656,6 +659,9 @@ pub struct TokenEvent {
     /// When the old one stops working.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_until: Option<Timestamp>,
+    /// Who did it: an agent's name, or `relay` for the workspace key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 literals! {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relay_core::KeepFor;
 use relay_outbound::Outbound;
 use relay_protocol::limits::{HELLO_TIMEOUT_MS, SILENCE_MS};
 
@@ -42,6 +43,10 @@ pub struct Config {
     pub collect_garbage_after: Duration,
     /// How often that is done from then on. Default: 1 h.
     pub collect_garbage_every: Duration,
+    /// How long logs are kept. Default: for ever.
+    pub keep_events: KeepFor,
+    /// How often what need not be kept longer is removed. Default: 1 h.
+    pub apply_retention_every: Duration,
     /// How the server calls others, such as sessions with webhooks. Default: the internet alone.
     pub outbound: Outbound,
     /// Who serves `/mcp`. Default: nobody.
@@ -73,6 +78,8 @@ impl Default for Config {
             hello_timeout: Duration::from_millis(HELLO_TIMEOUT_MS),
             collect_garbage_after: Duration::from_secs(10),
             collect_garbage_every: Duration::from_secs(3_600),
+            keep_events: KeepFor::default(),
+            apply_retention_every: Duration::from_secs(3_600),
             outbound: Outbound::default(),
             mcp: Mcp::default(),
             chat: Chat::default(),

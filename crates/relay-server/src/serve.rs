@@ -19,7 +19,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use relay_core::{Caller, Engine};
+use relay_core::{Caller, Engine, KeepFor};
+use relay_protocol::api::audit::EventsRetained;
 use relay_protocol::problem::ErrorCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -103,6 +104,11 @@ pub async fn serve_announced(
         server.app.config().collect_garbage_after,
         server.app.config().collect_garbage_every,
     ));
+    let mut retaining = tokio::spawn(apply_retention(
+        engine.clone(),
+        server.app.config().keep_events,
+        server.app.config().apply_retention_every,
+    ));
     let serving = async {
         server.app.config().chat.clear_away(&engine).await;
         server.accept(&mut doors).await;
@@ -123,6 +129,7 @@ pub async fn serve_announced(
     server.drain(drain_timeout).await;
     end(&mut driven).await;
     end(&mut collecting).await;
+    end(&mut retaining).await;
     outcome
 }
 
@@ -148,6 +155,25 @@ async fn collect_garbage(engine: Arc<Engine>, after: Duration, every: Duration) 
             Ok(removed) => tracing::debug!(removed, "collected garbage"),
             Err(error) => tracing::warn!(%error, "garbage could not be collected"),
         }
+    }
+}
+
+/// Removes what need not be kept any longer: at the start, and from time to time.
+async fn apply_retention(engine: Arc<Engine>, keep: KeepFor, every: Duration) {
+    if keep.is_for_ever() {
+        return;
+    }
+    loop {
+        match engine
+            .retain_everywhere(&Caller::process_owner(), keep)
+            .await
+        {
+            Ok(EventsRetained { erased, cut }) => {
+                tracing::debug!(erased, cut, "applied retention");
+            }
+            Err(error) => tracing::warn!(%error, "retention could not be applied"),
+        }
+        tokio::time::sleep(every).await;
     }
 }
 

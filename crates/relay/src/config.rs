@@ -54,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) outbound: OutboundSettings,
     pub(crate) permissions: PermissionSettings,
     pub(crate) chat: ChatSettings,
+    pub(crate) retention: RetentionSettings,
     pub(crate) search: SearchSettings,
     pub(crate) log: LogSettings,
     /// The agents that can be started by name.
@@ -120,6 +121,14 @@ fn allow_list<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<AllowLi
 #[serde(deny_unknown_fields)]
 pub(crate) struct PermissionSettings {
     pub(crate) expires_after_s: u64,
+}
+
+/// How long logs are kept, in days; 0: for ever.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetentionSettings {
+    pub(crate) bulky_days: u32,
+    pub(crate) all_days: u32,
 }
 
 /// How searches are prepared.

@@ -33,8 +33,8 @@ use relay_harness::child::{reap_orphans, set_orphan_reaper};
 use crate::commands::serve::StartArguments;
 use crate::commands::{
     acp, action, agent, audit, backup, bench, channel, chat, completions, config as config_command,
-    delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, reply,
-    restore, run as run_command, search, send, serve, session, token, up, webhook,
+    delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, readers,
+    reply, restore, run as run_command, search, send, serve, session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -94,6 +94,9 @@ enum Command {
     /// Show what an agent has not read
     #[command(after_help = inbox::EXAMPLES)]
     Inbox(inbox::InboxArguments),
+    /// Show who has read a message
+    #[command(after_help = readers::EXAMPLES)]
+    Readers(readers::ReadersArguments),
     /// List, create, show, join, leave, read channels
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
@@ -139,7 +142,7 @@ enum Command {
     /// Show the credential in use; make, list, revoke observer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Verify, anchor, export the log; erase from it
+    /// Verify, anchor, export the log; erase from it, apply retention
     #[command(subcommand)]
     Audit(audit::AuditCommand),
     /// Copy all data while the server runs, or not
@@ -228,6 +231,9 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         }),
         Command::React(arguments) => with_server(globals, Chosen, async |contact| {
             react::run(arguments, contact, output).await
+        }),
+        Command::Readers(arguments) => with_server(globals, Chosen, async |contact| {
+            readers::run(arguments, contact, output).await
         }),
         Command::Inbox(arguments) => with_server(globals, Chosen, async |contact| {
             inbox::run(arguments, contact, output).await

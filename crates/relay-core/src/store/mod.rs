@@ -22,7 +22,7 @@ pub mod webhook_requests;
 use std::path::Path;
 use std::sync::Arc;
 
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::AgentSummary;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
@@ -113,7 +113,7 @@ pub trait Store: Send + Sync + 'static {
     /// One agent by its number, released or not.
     fn agent_by_no(&self, no: AgentNo) -> Reply<Arc<AgentRow>>;
     /// All agents, by name.
-    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>>;
+    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentSummary>>;
 
     /// Creates a channel; its creator is its first member.
     fn create_channel(&self, new: NewChannel) -> Reply<Channel>;
@@ -346,7 +346,9 @@ pub trait Store: Send + Sync + 'static {
     /// Removes what a workspace's erased content has left in the files: words in the search index, free pages, the
     /// write-ahead logs. It takes as long as copying the files does, and nothing is written meanwhile.
     fn scrub(&self, workspace_no: u32) -> Reply<()>;
-    /// Applies retention; says how many payloads and how many rows went.
+    /// The numbers of all workspaces.
+    fn workspace_nos(&self) -> Reply<Vec<u32>>;
+    /// Applies retention; says how many payloads, of which there may be more, and how many rows went.
     fn retain(&self, retention: Retention) -> Reply<(u64, u64)>;
     /// Removes unused uploads, old idempotency keys and dead tokens; says how many.
     fn collect_garbage(&self, now: i64) -> Reply<u64>;

@@ -309,6 +309,8 @@ pub struct SessionRow {
     pub seen_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// Since when it has its status.
+    pub status_at: Timestamp,
 }
 
 impl SessionRow {

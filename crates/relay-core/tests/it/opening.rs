@@ -61,7 +61,7 @@ fn a_newer_format_is_refused_and_not_touched() {
                 error,
                 OpenError::Newer {
                     found: 99,
-                    supported: 4,
+                    supported: 5,
                     ..
                 }
             ),

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use relay_protocol::agent::{AgentIdentity, AgentType};
+use relay_protocol::agent::{AgentSummary, AgentType};
 use relay_protocol::api::Page;
 use relay_protocol::api::workspace::ChannelMember;
 use relay_protocol::channel::Channel;
+use relay_protocol::status::AgentStatus;
 use relay_sdk::AgentClient;
 use rmcp::model::{JsonObject, Tool};
 use serde::Deserialize;
@@ -84,10 +85,17 @@ fn question(input: &Input) -> Result<Question<'_>, String> {
     }
 }
 
-fn agents(page: &Page<AgentIdentity>) -> String {
-    let names = page.items.iter().map(|agent| match agent.agent_type {
-        AgentType::Agent => format!("@{}", agent.name),
-        kind => format!("@{} ({kind})", agent.name),
+fn agents(page: &Page<AgentSummary>) -> String {
+    let names = page.items.iter().map(|agent| {
+        let kind = (agent.agent_type != AgentType::Agent).then(|| agent.agent_type.to_string());
+        // Without a session a message waits in the agent's inbox, which nobody needs to know to send it.
+        let is_here = agent.presence.status != AgentStatus::Offline;
+        let status = is_here.then(|| agent.presence.status.to_string());
+        let known: Vec<String> = kind.into_iter().chain(status).collect();
+        match known.is_empty() {
+            true => format!("@{}", agent.name),
+            false => format!("@{} ({})", agent.name, known.join(", ")),
+        }
     });
     let names: Vec<String> = names.collect();
     let next = more("agents:", page.next_cursor.as_deref());

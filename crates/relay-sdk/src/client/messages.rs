@@ -2,7 +2,7 @@
 
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    AddReaction, DeliverySummary, EditMessage, MarkRead, MessageView, Reaction, ReadDoor,
+    AddReaction, DeliverySummary, EditMessage, MarkRead, MessageView, Reaction, ReadDoor, Reader,
     SendTarget,
 };
 use relay_protocol::ids::MessageId;
@@ -94,6 +94,13 @@ impl Client {
     pub async fn message_deliveries(&self, message_id: MessageId) -> Result<Vec<DeliverySummary>> {
         let path = format!("/v1/messages/{message_id}/deliveries");
         let page: Page<DeliverySummary> = self.http().json(Call::get(path)).await?;
+        Ok(page.items)
+    }
+
+    /// Lists who has read a message, in the order of their reading.
+    pub async fn message_readers(&self, message_id: MessageId) -> Result<Vec<Reader>> {
+        let path = format!("/v1/messages/{message_id}/readers");
+        let page: Page<Reader> = self.http().json(Call::get(path)).await?;
         Ok(page.items)
     }
 }

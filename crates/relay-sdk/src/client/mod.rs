@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::{AgentIdentity, AgentSummary};
 use relay_protocol::api::Page;
 use relay_protocol::api::events::{EventList, EventQuery};
 use relay_protocol::api::service::Health;
@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// All agents, by name. `cursor` is the `nextCursor` of the page before.
-    pub async fn agents(&self, cursor: Option<&str>) -> Result<Page<AgentIdentity>> {
+    pub async fn agents(&self, cursor: Option<&str>) -> Result<Page<AgentSummary>> {
         let path = page("/v1/agents", cursor);
         self.http().json(Call::get(path)).await
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use relay_protocol::agent::{AgentType, Metadata};
 use relay_protocol::api::Page;
-use relay_protocol::api::audit::{EraseEvents, EventsErased};
+use relay_protocol::api::audit::{EraseEvents, EventsErased, EventsRetained, RetainEvents};
 use relay_protocol::api::workspace::{
     AgentRegistered, CreateObserverToken, CreateWorkspace, ObserverToken, ObserverTokenCreated,
     RegisterAgent, TokenRotated, UpdateWorkspace, Workspace, WorkspaceCreated,
@@ -185,6 +185,11 @@ impl Relay {
         let call = Call::post("/v1/audit/erase", &body);
         let EventsErased { erased } = self.http().json(call).await?;
         Ok(erased)
+    }
+
+    /// Removes what the log need not keep any longer.
+    pub async fn retain_events(&self, body: &RetainEvents) -> Result<EventsRetained> {
+        self.http().json(Call::post("/v1/audit/retain", body)).await
     }
 
     /// Whoever has an observer's token.

@@ -1,7 +1,7 @@
 //! Agents.
 
 use axum::http::Method;
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::{AgentIdentity, AgentSummary};
 use relay_protocol::api::Page;
 use relay_protocol::api::workspace::{AgentRegistered, RegisterAgent, TokenRotated, UpdateAgent};
 use relay_protocol::delivery_record::{Flush, Flushed};
@@ -24,7 +24,12 @@ pub(crate) fn routes() -> Vec<Route> {
             "Registers an agent; its token is shown this once.",
             register,
         ),
-        Route::new(get.clone(), "/v1/agents", "All agents, by name.", list),
+        Route::new(
+            get.clone(),
+            "/v1/agents",
+            "All agents with their presence, by name.",
+            list,
+        ),
         Route::new(get, "/v1/agents/{name}", "One agent.", show),
         Route::new(
             Method::PATCH,
@@ -64,7 +69,7 @@ async fn register(
 async fn list(
     by: Access<Reader>,
     call: Call<(), Params<ListQuery>>,
-) -> Result<Done<Page<AgentIdentity>>, Refusal> {
+) -> Result<Done<Page<AgentSummary>>, Refusal> {
     let page = call.query.0.into();
     Ok(Done(by.engine().agents(by.caller(), page).await?))
 }

@@ -11,7 +11,7 @@ use relay_core::store::AttachmentContent;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     AddReaction, AttachmentStored, DeliverySummary, EditMessage, MarkRead, MessageSent,
-    MessageView, Reaction, ReadDoor, ReplyMessage, SendMessage,
+    MessageView, Reaction, ReadDoor, Reader as MessageReader, ReplyMessage, SendMessage,
 };
 use relay_protocol::ids::{AttachmentId, MessageId};
 use relay_protocol::message::RelayMessage;
@@ -88,6 +88,12 @@ pub(crate) fn routes() -> Vec<Route> {
             "/v1/messages/{id}/deliveries",
             "How a message's deliveries stand.",
             deliveries,
+        ),
+        Route::new(
+            get.clone(),
+            "/v1/messages/{id}/readers",
+            "Who has read a message.",
+            readers,
         ),
         Route::new(
             post,
@@ -189,6 +195,14 @@ async fn deliveries(
     call: Call<(MessageId,)>,
 ) -> Result<Done<Page<DeliverySummary>>, Refusal> {
     let items = by.engine().deliveries(by.caller(), call.path.0).await?;
+    Ok(Done(whole(items)))
+}
+
+async fn readers(
+    by: Access<Reader>,
+    call: Call<(MessageId,)>,
+) -> Result<Done<Page<MessageReader>>, Refusal> {
+    let items = by.engine().readers(by.caller(), call.path.0).await?;
     Ok(Done(whole(items)))
 }
 

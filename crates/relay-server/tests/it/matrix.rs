@@ -208,6 +208,9 @@ impl Everything {
             ("POST", "/v1/workspaces") => (none, json!({ "name": "third" })),
             ("PATCH", "/v1/workspace") => (none, json!({ "name": "renamed" })),
             ("PATCH", "/v1/workspace/policy") => (none, json!({ "window": 8 })),
+            ("POST", "/v1/audit/retain") => {
+                (none, json!({ "bulkyBefore": "2020-01-01T00:00:00.000Z" }))
+            }
             ("POST", "/v1/audit/erase") => (none, json!({ "seqs": [1], "reason": "leaked" })),
             ("POST", "/v1/observer-tokens") => (none, json!({})),
             ("DELETE", "/v1/observer-tokens/{id}") => (self.observer_id.clone(), none),

@@ -1,13 +1,10 @@
 //! `relay agent`: who there is. Always as the workspace.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
-use relay_protocol::ids::AgentId;
+use relay_protocol::agent::{AgentIdentity, AgentPresence, AgentType, Metadata};
 use relay_protocol::session::SessionSummary;
-use relay_protocol::status::AgentStatus;
 use relay_sdk::Timestamp;
 use serde::Serialize;
 
@@ -15,11 +12,9 @@ use crate::contact::Contact;
 use crate::failure::Outcome;
 use crate::hints;
 use crate::literal;
+use crate::moment::ago;
 use crate::output::{Output, Style, Table, fields, safe};
 use crate::paging::all_pages;
-
-/// Pages of sessions that are looked through for the current ones.
-const SESSION_PAGES: usize = 20;
 
 #[derive(Subcommand)]
 pub(crate) enum AgentCommand {
@@ -158,18 +153,15 @@ fn credential(style: &Style, file: Option<&Path>, token: Option<&str>) -> Option
 
 async fn list(contact: &Contact, output: &Output) -> Outcome {
     let all = all_pages(async |cursor| contact.relay.agents(cursor).await).await?;
-    let statuses = match output.is_json() {
-        true => HashMap::new(),
-        false => statuses(contact).await,
-    };
     output.show(&all, |style| {
-        let mut table = Table::new(&["agent", "type", "session", "id"]);
+        let mut table = Table::new(&["agent", "type", "status", "since", "id"]);
         for agent in &all.items {
-            let status = statuses.get(&agent.id).map(AgentStatus::to_string);
+            let (status, since) = presence(&agent.presence);
             table.row([
                 style.strong(&agent.handle),
                 agent.agent_type.to_string(),
-                status.unwrap_or_else(|| "-".to_owned()),
+                status,
+                since,
                 style.faint(&agent.id.to_string()),
             ]);
         }
@@ -178,23 +170,12 @@ async fn list(contact: &Contact, output: &Output) -> Outcome {
     })
 }
 
-/// What the agents' current sessions do. Not everybody may see that.
-async fn statuses(contact: &Contact) -> HashMap<AgentId, AgentStatus> {
-    let mut statuses = HashMap::new();
-    let mut cursor: Option<String> = None;
-    // Old sessions are listed, too; the live ones are among the newest.
-    for _ in 0..SESSION_PAGES {
-        let Ok(page) = contact.relay.sessions(None, cursor.as_deref()).await else {
-            break;
-        };
-        let current = page.items.iter().filter(|session| session.current);
-        statuses.extend(current.map(|session| (session.agent.id, session.status)));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
-        }
+/// What an agent is doing, and since when.
+fn presence(presence: &AgentPresence) -> (String, String) {
+    match presence.since {
+        Some(since) => (presence.status.to_string(), ago(since)),
+        None => ("-".to_owned(), "-".to_owned()),
     }
-    statuses
 }
 
 #[derive(Serialize)]

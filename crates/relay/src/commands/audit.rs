@@ -6,12 +6,13 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use relay_core::store::sqlite::Beside;
 use relay_core::store::{AuditReport, ChainHead};
-use relay_protocol::api::audit::EventsErased;
+use relay_protocol::api::audit::{EventsErased, RetainEvents};
 use relay_protocol::api::events::EventQuery;
 use relay_protocol::ids::WorkspaceId;
 use relay_protocol::limits::PAGE_ITEMS;
@@ -21,7 +22,8 @@ use crate::contact::{Actor, Contact, GlobalArguments, with_server};
 use crate::credentials::Credentials;
 use crate::data::{DataDirectory, new_private};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, fields};
+use crate::moment::{Moment, parse_duration};
+use crate::output::{Output, Style, fields, one_line};
 use crate::words;
 
 #[derive(Subcommand)]
@@ -64,6 +66,24 @@ rewritten, which takes as long as copying them. Backups of before still have it.
         #[arg(long)]
         reason: String,
     },
+    /// Remove what the log need not keep any longer
+    #[command(after_help = "\
+Examples:
+  relay audit retain --bulky 30d
+  relay audit retain --bulky 30d --all 365d
+
+A server does this by itself with retention.bulky_days and retention.all_days. The chain still holds.")]
+    Retain(RetainArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct RetainArguments {
+    /// Terminal output, transcripts and output of tools lose their content when they are older
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, required_unless_present = "all")]
+    bulky: Option<Duration>,
+    /// Events are cut off the log when they are older; messages stay
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    all: Option<Duration>,
 }
 
 #[derive(Args)]
@@ -103,6 +123,11 @@ pub(crate) fn run(command: &AuditCommand, globals: &GlobalArguments, output: &Ou
                 erase(seqs, reason, contact, output).await
             })
         }
+        AuditCommand::Retain(arguments) => {
+            with_server(globals, Actor::Workspace, async |contact| {
+                retain(arguments, contact, output).await
+            })
+        }
     }
 }
 
@@ -135,11 +160,40 @@ fn head(globals: &GlobalArguments, output: &Output) -> Outcome {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verified {
+    /// Of the workspace that the credentials are for.
     #[serde(flatten)]
     report: AuditReport,
+    /// Of all workspaces.
     intact: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor: Option<Anchored>,
+    workspaces: Vec<WorkspaceReport>,
+}
+
+/// What was found in the log of one workspace of a database.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkspaceReport {
+    pub(super) workspace_id: WorkspaceId,
+    pub(super) name: String,
+    pub(super) intact: bool,
+    #[serde(flatten)]
+    pub(super) report: AuditReport,
+}
+
+/// Checks the logs of all workspaces of a database.
+pub(super) fn verify_all(database: &Beside) -> Outcome<Vec<WorkspaceReport>> {
+    let known = database.workspaces()?.into_iter();
+    let checked = known.map(|(workspace_id, name)| {
+        let report = database.verify(workspace_id)?;
+        Ok(WorkspaceReport {
+            workspace_id,
+            name,
+            intact: report.is_intact(),
+            report,
+        })
+    });
+    checked.collect()
 }
 
 /// How an anchor compares to the log.
@@ -157,7 +211,11 @@ enum Anchored {
 fn verify(anchor: Option<&ChainHead>, globals: &GlobalArguments, output: &Output) -> Outcome {
     let data = DataDirectory::locate(globals.data.as_deref())?;
     let (database, workspace) = open(&data)?;
-    let report = database.verify(workspace)?;
+    let workspaces = verify_all(&database)?;
+    let own = workspaces
+        .iter()
+        .find(|checked| checked.workspace_id == workspace);
+    let own = own.ok_or(relay_core::Error::UnknownWorkspace(workspace))?;
     let anchored = match anchor {
         Some(anchor) => Some(match database.head_at(workspace, anchor.seq)? {
             Some(found) if found == *anchor => Anchored::Same,
@@ -167,46 +225,63 @@ fn verify(anchor: Option<&ChainHead>, globals: &GlobalArguments, output: &Output
         None => None,
     };
     let verified = Verified {
-        intact: report.is_intact(),
+        report: own.report.clone(),
+        intact: workspaces.iter().all(|checked| checked.intact),
         anchor: anchored,
-        report,
+        workspaces,
     };
     output.show(&verified, |style| {
-        let AuditReport {
-            rows,
-            events,
-            from_seq,
-            to_seq,
-            changed,
-            missing,
-            erased,
-            head,
-        } = &verified.report;
-        let verdict = match verified.intact {
-            true => style.good("intact"),
-            false => style.bad("NOT what was written"),
-        };
-        let list = |what: String, is_empty| match is_empty {
-            true => "none".to_owned(),
-            false => style.bad(&what),
-        };
-        let mut known = vec![
-            ("log", verdict),
-            (
-                "checked",
-                format!("{events} events in {rows} rows, {from_seq} to {to_seq}"),
-            ),
-            ("changed", list(format!("{changed:?}"), changed.is_empty())),
-            ("missing", list(format!("{missing:?}"), missing.is_empty())),
-            ("erased", format!("{erased} on request")),
-            ("head", format!("{to_seq}:{head}")),
-        ];
-        if let Some(anchored) = verified.anchor {
-            known.push(("anchor", anchor_words(anchored).to_owned()));
-        }
-        fields(style, &known)
+        let has_others = verified.workspaces.len() > 1;
+        let known = verified.workspaces.iter().map(|checked| {
+            let is_own = checked.workspace_id == workspace;
+            let anchored = verified.anchor.filter(|_| is_own);
+            let name = has_others.then_some(checked.name.as_str());
+            report_words(style, name, checked, anchored)
+        });
+        known.collect::<Vec<_>>().join("\n\n")
     })?;
     judge(&verified)
+}
+
+fn report_words(
+    style: &Style,
+    name: Option<&str>,
+    checked: &WorkspaceReport,
+    anchored: Option<Anchored>,
+) -> String {
+    let AuditReport {
+        rows,
+        events,
+        from_seq,
+        to_seq,
+        changed,
+        missing,
+        erased,
+        head,
+    } = &checked.report;
+    let verdict = match checked.intact {
+        true => style.good("intact"),
+        false => style.bad("NOT what was written"),
+    };
+    let list = |what: String, is_empty| match is_empty {
+        true => "none".to_owned(),
+        false => style.bad(&what),
+    };
+    let mut known: Vec<(&str, String)> = Vec::new();
+    known.extend(name.map(|name| ("workspace", one_line(name))));
+    known.extend([
+        ("log", verdict),
+        (
+            "checked",
+            format!("{events} events in {rows} rows, {from_seq} to {to_seq}"),
+        ),
+        ("changed", list(format!("{changed:?}"), changed.is_empty())),
+        ("missing", list(format!("{missing:?}"), missing.is_empty())),
+        ("erased", format!("{erased} on request")),
+        ("head", format!("{to_seq}:{head}")),
+    ]);
+    known.extend(anchored.map(|anchored| ("anchor", anchor_words(anchored).to_owned())));
+    fields(style, &known)
 }
 
 const fn anchor_words(anchored: Anchored) -> &'static str {
@@ -303,6 +378,22 @@ async fn erase(seqs: &[u64], reason: &str, contact: &Contact, output: &Output) -
         format!(
             "the content of {} is gone; that it was there, and was erased, stays",
             words::counted(erased, "entry", "entries")
+        )
+    })
+}
+
+async fn retain(arguments: &RetainArguments, contact: &Contact, output: &Output) -> Outcome {
+    let before = |age: Duration| Moment::Away(age).ago();
+    let body = RetainEvents {
+        bulky_before: arguments.bulky.map(before),
+        all_before: arguments.all.map(before),
+    };
+    let retained = contact.relay.retain_events(&body).await?;
+    output.show(&retained, |_| {
+        format!(
+            "{} lost their content; {} were cut off the log",
+            words::counted(retained.erased, "entry", "entries"),
+            words::counted(retained.cut, "entry", "entries")
         )
     })
 }

@@ -24,6 +24,7 @@ pub(crate) mod mcp;
 pub(crate) mod permission;
 pub(crate) mod policy;
 pub(crate) mod react;
+pub(crate) mod readers;
 pub(crate) mod reply;
 pub(crate) mod restore;
 pub(crate) mod run;

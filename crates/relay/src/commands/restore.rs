@@ -7,6 +7,7 @@ use clap::Args;
 use relay_core::store::sqlite::Beside;
 use serde::Serialize;
 
+use super::audit::{WorkspaceReport, verify_all};
 use super::backup::copy_beside;
 use crate::contact::GlobalArguments;
 use crate::credentials::Credentials;
@@ -89,21 +90,49 @@ fn arrive(
     std::fs::copy(backup.database(), arriving)
         .with_context(|| format!("{} can't be copied", backup.database().display()))?;
     only_for_owner(arriving)?;
-    let report = Beside::open(arriving)?.verify(credentials.workspace_id)?;
+    let checked = check(backup, arriving, credentials);
     for rest in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(data.path().join(format!("relay.db.restoring{rest}")));
     }
-    if !report.is_intact() {
-        let message = format!(
-            "the log in {} is not what was written: changed {:?}, missing {:?}",
-            backup.database().display(),
-            report.changed,
-            report.missing
-        );
-        return Err(Failure::new(Exit::Failed, "log_changed", message).next("use another backup"));
-    }
+    let events = checked?;
     copy_beside(backup, data)?;
     std::fs::rename(arriving, data.database())
         .with_context(|| format!("{} can't be made", data.database().display()))?;
-    Ok(report.events)
+    Ok(events)
+}
+
+/// Checks the pages of the database and the logs of all its workspaces; says how many events there are.
+fn check(backup: &DataDirectory, arriving: &Path, credentials: &Credentials) -> Outcome<u64> {
+    let from = backup.database();
+    let from = from.display();
+    let damaged = |message: String| {
+        Err(Failure::new(Exit::Failed, "log_changed", message).next("use another backup"))
+    };
+    let database = Beside::open(arriving)?;
+    let faults = database.check_integrity()?;
+    if let Some(first) = faults.first() {
+        return damaged(format!("{from} is damaged: {first}"));
+    }
+    let checked = verify_all(&database)?;
+    for WorkspaceReport {
+        name,
+        intact,
+        report,
+        ..
+    } in &checked
+    {
+        if !intact {
+            return damaged(format!(
+                "the log of workspace {name:?} in {from} is not what was written: changed {:?}, missing {:?}",
+                report.changed, report.missing
+            ));
+        }
+    }
+    let is_known = checked
+        .iter()
+        .any(|checked| checked.workspace_id == credentials.workspace_id);
+    if !is_known {
+        return Err(relay_core::Error::UnknownWorkspace(credentials.workspace_id).into());
+    }
+    Ok(checked.iter().map(|checked| checked.report.events).sum())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use relay_core::environment::Environment;
 use relay_core::store::sqlite::{DatabaseLock, SqliteOptions, SqliteStore};
-use relay_core::{Caller, Engine};
+use relay_core::{Caller, Engine, KeepFor};
 use relay_outbound::{Limits, Outbound};
 use relay_protocol::ids::WorkspaceId;
 use relay_protocol::limits::PERMISSION_EXPIRES_MS;
@@ -294,6 +294,12 @@ impl<'a> Ready<'a> {
     }
 }
 
+/// So many days; nothing for none.
+fn days(days: u32) -> Option<Duration> {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    (days > 0).then(|| DAY * days)
+}
+
 /// The settings as the server takes them.
 pub(crate) fn server_config(settings: &Settings) -> Config {
     let Settings { server, limits, .. } = settings;
@@ -314,6 +320,10 @@ pub(crate) fn server_config(settings: &Settings) -> Config {
         failed_authentications: Rate {
             per_second: limits.failed_authentications_per_second,
             at_once: limits.failed_authentications_at_once,
+        },
+        keep_events: KeepFor {
+            bulky: days(settings.retention.bulky_days),
+            all: days(settings.retention.all_days),
         },
         outbound: Outbound::new(settings.outbound.allow.clone(), Limits::default()),
         ..Config::default()

@@ -3,23 +3,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use relay_protocol::agent::{AgentIdentity, AgentType, Metadata};
+use relay_protocol::agent::{AgentPresence, AgentSummary, AgentType, Metadata};
 use relay_protocol::api::Page;
 use relay_protocol::event::{AgentEvent, RelayEvent, TokenEvent, TokenKind};
-use relay_protocol::ids::AgentId;
+use relay_protocol::ids::{AgentId, SessionId};
 use relay_protocol::names::fold;
+use relay_protocol::status::AgentStatus;
 use relay_protocol::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::channels::{GENERAL, page_of};
 use super::codes::Code;
-use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent};
+use super::directory::{AGENT_COLUMNS, read_agent, to_json, unknown_agent, uuid_of};
 use super::message_read::name_cursor;
+use super::sessions::ADDRESSED_ONLY;
 use super::steps::Taken;
 use super::writer::Tx;
 use crate::delivery::apply::{Recall, Step};
 use crate::delivery::history::Offer;
 use crate::error::{Error, Noun, Result};
+use crate::messages::SYSTEM_NAME;
 use crate::store::news::News;
 use crate::store::position::Position;
 use crate::store::records::{AgentNo, AgentRow, WorkspaceRow};
@@ -48,6 +51,7 @@ fn create(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewAgent) -> Result<A
         metadata: new.metadata.as_ref(),
         token: Some(new.token),
         in_channels: new.in_channels,
+        by: SYSTEM_NAME,
         at: new.token.at,
     };
     enlist(tx, workspace, &newcomer)
@@ -63,6 +67,8 @@ pub(super) struct Newcomer<'a> {
     pub(super) token: Option<NewToken>,
     /// Whether it joins `#general`.
     pub(super) in_channels: bool,
+    /// Who takes it in.
+    pub(super) by: &'a str,
     pub(super) at: Timestamp,
 }
 
@@ -89,11 +95,12 @@ pub(super) fn enlist(
     let event = AgentEvent {
         agent: agent.identity(),
         reason: None,
+        by: Some(new.by.to_owned()),
     };
     tx.log(workspace, new.at, RelayEvent::AgentRegistered(event))?;
     if let Some(token) = new.token {
         let owner = Some((agent.no, agent.name.as_str()));
-        tx.add_token(workspace, TokenKind::Agent, owner, token)?;
+        tx.add_token(workspace, TokenKind::Agent, owner, token, new.by)?;
     }
     if new.in_channels {
         let general = tx.channel_called(workspace.no, GENERAL)?;
@@ -117,6 +124,7 @@ fn adopt(
     let event = AgentEvent {
         agent: agent.identity(),
         reason: Some("adopted".to_owned()),
+        by: Some(SYSTEM_NAME.to_owned()),
     };
     tx.log(workspace, at, RelayEvent::AgentRegistered(event))?;
     replace_tokens(
@@ -125,6 +133,7 @@ fn adopt(
         &agent,
         new.token,
         at.plus_millis(TOKEN_GRACE_MS),
+        SYSTEM_NAME,
     )?;
     if !new.in_channels {
         tx.leave_channels(workspace, &agent, at)?;
@@ -150,7 +159,15 @@ pub(super) fn update(tx: &mut Tx<'_>, change: &AgentChange) -> Result<Arc<AgentR
 pub(super) fn rotate_token(tx: &mut Tx<'_>, rotation: &TokenRotation) -> Result<()> {
     let workspace = tx.workspace(rotation.viewer.workspace_no)?;
     let agent = own_or_any(tx, rotation.viewer, &rotation.name)?;
-    replace_tokens(tx, &workspace, &agent, rotation.token, rotation.grace_until)
+    let by = actor(rotation.viewer, &agent);
+    replace_tokens(
+        tx,
+        &workspace,
+        &agent,
+        rotation.token,
+        rotation.grace_until,
+        by,
+    )
 }
 
 /// The agent that acts upon itself, or any one by name for the workspace.
@@ -163,12 +180,21 @@ fn own_or_any(tx: &mut Tx<'_>, viewer: Viewer, name: &str) -> Result<Arc<AgentRo
     }
 }
 
+/// The name of who acts upon an agent: itself, or Relay for the workspace key.
+fn actor(viewer: Viewer, agent: &AgentRow) -> &str {
+    match viewer.agent {
+        Some(_) => &agent.name,
+        None => SYSTEM_NAME,
+    }
+}
+
 fn replace_tokens(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     agent: &AgentRow,
     token: NewToken,
     grace_until: Timestamp,
+    by: &str,
 ) -> Result<()> {
     tx.limit_tokens_of(agent.no, grace_until)?;
     tx.insert_token(TokenKind::Agent, Some(workspace.no), Some(agent.no), token)?;
@@ -177,6 +203,7 @@ fn replace_tokens(
         kind: TokenKind::Agent,
         agent_name: Some(agent.name.clone()),
         grace_until: Some(grace_until),
+        by: Some(by.to_owned()),
     };
     tx.log(workspace, token.at, RelayEvent::TokenRotated(event))?;
     Ok(())
@@ -194,7 +221,8 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
         "the agent was released",
         release.at,
     )?;
-    revoke_tokens(tx, &workspace, &agent, release.at)?;
+    let by = actor(release.viewer, &agent);
+    revoke_tokens(tx, &workspace, &agent, by, release.at)?;
     leave_everything(tx, &agent)?;
     tx.execute(
         "UPDATE agents SET released_at = ?2 WHERE no = ?1",
@@ -204,6 +232,7 @@ pub(super) fn release(tx: &mut Tx<'_>, release: &Release) -> Result<()> {
     let event = AgentEvent {
         agent: agent.identity(),
         reason: release.reason.clone(),
+        by: Some(by.to_owned()),
     };
     tx.log(&workspace, release.at, RelayEvent::AgentReleased(event))?;
     tx.tell(News::AgentReleased(agent.no));
@@ -237,6 +266,7 @@ fn revoke_tokens(
     tx: &mut Tx<'_>,
     workspace: &WorkspaceRow,
     agent: &AgentRow,
+    by: &str,
     at: Timestamp,
 ) -> Result<()> {
     for token_id in tx.delete_tokens("agent = ?1", [agent.no.0])? {
@@ -245,6 +275,7 @@ fn revoke_tokens(
             kind: TokenKind::Agent,
             agent_name: Some(agent.name.clone()),
             grace_until: None,
+            by: Some(by.to_owned()),
         };
         tx.log(workspace, at, RelayEvent::TokenRevoked(event))?;
     }
@@ -289,24 +320,63 @@ pub(super) fn by_no(connection: &Connection, no: AgentNo) -> Result<Arc<AgentRow
         .map(Arc::new)?)
 }
 
+/// A page of agents with their presence, in one query: the newest session that can be the current one, else the newest.
 pub(super) fn list(
     connection: &Connection,
     workspace_no: u32,
     page: &PageRequest,
-) -> Result<Page<AgentIdentity>> {
-    let agents: Vec<AgentRow> = connection
+) -> Result<Page<AgentSummary>> {
+    let columns: Vec<String> = AGENT_COLUMNS
+        .split(", ")
+        .map(|column| format!("a.{column}"))
+        .collect();
+    let agents: Vec<AgentSummary> = connection
         .prepare_cached(&format!(
-            "SELECT {AGENT_COLUMNS} FROM agents
-             WHERE workspace = ?1 AND folded > ?2 AND released_at IS NULL
-             ORDER BY folded LIMIT ?3"
+            "SELECT {}, s.id, s.status, coalesce(s.status_at, s.ended_at, s.seen_at), s.ended_at
+             FROM agents a LEFT JOIN sessions s ON s.no = coalesce(
+                 (SELECT no FROM sessions
+                  WHERE agent = a.no AND ended_at IS NULL AND addressed_only <> {ADDRESSED_ONLY}
+                        AND status NOT IN (?4, ?5)
+                  ORDER BY no DESC LIMIT 1),
+                 (SELECT no FROM sessions
+                  WHERE agent = a.no AND addressed_only <> {ADDRESSED_ONLY}
+                  ORDER BY no DESC LIMIT 1))
+             WHERE a.workspace = ?1 AND a.folded > ?2 AND a.released_at IS NULL
+             ORDER BY a.folded LIMIT ?3",
+            columns.join(", ")
         ))?
         .query_map(
-            params![workspace_no, name_cursor(page)?, page.limit + 1],
-            read_agent,
+            params![
+                workspace_no,
+                name_cursor(page)?,
+                page.limit + 1,
+                Code(AgentStatus::Offline),
+                Code(AgentStatus::Releasing)
+            ],
+            |row| {
+                let agent = read_agent(row)?.identity();
+                Ok(AgentSummary::new(agent, read_presence(row)?))
+            },
         )?
         .collect::<rusqlite::Result<_>>()?;
-    let identities = agents.iter().map(AgentRow::identity).collect();
-    Ok(page_of(identities, page.limit, |agent: &AgentIdentity| {
+    Ok(page_of(agents, page.limit, |agent: &AgentSummary| {
         fold(&agent.name)
     }))
+}
+
+/// Reads what follows the columns of an agent.
+fn read_presence(row: &Row<'_>) -> rusqlite::Result<AgentPresence> {
+    let status = row.get::<_, Option<Code<AgentStatus>>>(8)?;
+    let has_ended = row.get::<_, Option<i64>>(10)?.is_some();
+    let id = row.get::<_, Option<[u8; 16]>>(7)?;
+    Ok(AgentPresence {
+        status: match status {
+            Some(Code(status)) if !has_ended => status,
+            _ => AgentStatus::Offline,
+        },
+        since: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
+        session_id: id
+            .filter(|_| !has_ended)
+            .map(|id| SessionId::from_uuid(uuid_of(id))),
+    })
 }

@@ -67,6 +67,7 @@ fn begin(tx: &mut Tx<'_>, workspace: &WorkspaceRow, new: &NewSession) -> Result<
         created_at: new.at,
         seen_at: new.at,
         ended_at: status.is_terminal().then_some(new.at),
+        status_at: new.at,
     };
     let row = tx.insert_session(row, &new.token)?;
     tx.log_life(workspace, &row, Life::Started, new.at)?;
@@ -189,6 +190,7 @@ pub(super) fn fork(tx: &mut Tx<'_>, new: &NewFork) -> Result<Arc<SessionRow>> {
         created_at: new.at,
         seen_at: new.at,
         ended_at: None,
+        status_at: new.at,
         ..(*parent).clone()
     };
     let row = tx.insert_session(row, &new.token)?;
@@ -208,13 +210,15 @@ fn forks_agent(
     if let Some(agent) = tx.find_agent(workspace.no, name)? {
         return Ok(agent);
     }
+    let by = tx.agent_by_no(parent.agent)?;
     let newcomer = Newcomer {
         id: AgentId::new(new.at, tx.random.bits()),
         name,
-        agent_type: tx.agent_by_no(parent.agent)?.agent_type,
+        agent_type: by.agent_type,
         metadata: None,
         token: None,
         in_channels: true,
+        by: &by.name,
         at: new.at,
     };
     enlist(tx, workspace, &newcomer)

@@ -18,6 +18,9 @@ use crate::store::position::Position;
 use crate::store::records::{AgentNo, AuditReport, ChainHead, WorkspaceRow};
 use crate::store::requests::Retention;
 
+/// Most payloads that one change of the retention erases; the next one goes on.
+const ERASED_AT_ONCE: usize = 1_000;
+
 /// What stands where a text was erased.
 pub(super) const ERASED: &str = "[erased]";
 
@@ -251,6 +254,7 @@ fn erase_bulky(
         ))?
         .query_map(params![first, last, before.as_millis()], read_row)?
         .filter(|row| row.as_ref().map_or(true, |row| is_bulky(&row.event_type)))
+        .take(ERASED_AT_ONCE)
         .collect::<rusqlite::Result<_>>()?;
     erase_rows(tx, workspace, rows, "retention", at)
 }

@@ -76,6 +76,17 @@ impl Beside {
         })
     }
 
+    /// All workspaces with their names, oldest first.
+    pub fn workspaces(&self) -> Result<Vec<(WorkspaceId, String)>> {
+        self.reading(|connection| {
+            let numbers = workspaces::numbers(connection)?.into_iter();
+            let known = numbers.map(|no| workspaces::by_no(connection, no));
+            known
+                .map(|row| row.map(|row| (row.id, row.name.clone())))
+                .collect()
+        })
+    }
+
     /// Checks a workspace's whole log against its chain.
     pub fn verify(&self, workspace: WorkspaceId) -> Result<AuditReport> {
         self.reading(|connection| {

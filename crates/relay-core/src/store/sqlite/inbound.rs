@@ -14,6 +14,7 @@ use super::channels::{page_of, row_of};
 use super::directory::uuid_of;
 use super::writer::Tx;
 use crate::error::{Error, Result};
+use crate::messages::SYSTEM_NAME;
 use crate::store::requests::PageRequest;
 use crate::store::webhook_requests::{InboundRow, NewInbound};
 
@@ -113,11 +114,12 @@ pub(super) fn delete(
     Ok(())
 }
 
-const fn token_event(token_id: TokenId) -> TokenEvent {
+fn token_event(token_id: TokenId) -> TokenEvent {
     TokenEvent {
         token_id,
         kind: TokenKind::Webhook,
         agent_name: None,
         grace_until: None,
+        by: Some(SYSTEM_NAME.to_owned()),
     }
 }

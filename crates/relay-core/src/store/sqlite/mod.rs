@@ -61,7 +61,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::AgentSummary;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
@@ -272,7 +272,7 @@ impl Store for SqliteStore {
         self.read(|connection| agents::by_no(connection, no))
     }
 
-    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentIdentity>> {
+    fn agents(&self, workspace_no: u32, page: PageRequest) -> Reply<Page<AgentSummary>> {
         self.read(|connection| agents::list(connection, workspace_no, &page))
     }
 
@@ -755,6 +755,10 @@ impl Store for SqliteStore {
             Ok(()) => self.writer.scrub(),
             Err(error) => Reply::ready(Err(error)),
         }
+    }
+
+    fn workspace_nos(&self) -> Reply<Vec<u32>> {
+        self.read(workspaces::numbers)
     }
 
     fn retain(&self, retention: Retention) -> Reply<(u64, u64)> {

@@ -13,6 +13,7 @@ use super::codes::Code;
 use super::directory::{from_json, to_json, uuid_of};
 use super::writer::Tx;
 use crate::error::{Error, Result};
+use crate::messages::SYSTEM_NAME;
 use crate::store::requests::{NewObserver, PageRequest, Revocation};
 
 pub(super) fn create(tx: &mut Tx<'_>, new: &NewObserver) -> Result<ObserverToken> {
@@ -65,12 +66,13 @@ pub(super) fn revoke(tx: &mut Tx<'_>, revocation: &Revocation) -> Result<()> {
     Ok(())
 }
 
-const fn token_event(token_id: TokenId) -> TokenEvent {
+fn token_event(token_id: TokenId) -> TokenEvent {
     TokenEvent {
         token_id,
         kind: TokenKind::Observer,
         agent_name: None,
         grace_until: None,
+        by: Some(SYSTEM_NAME.to_owned()),
     }
 }
 

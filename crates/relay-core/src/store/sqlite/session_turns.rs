@@ -52,6 +52,7 @@ pub(super) fn become_status(
         _ => None,
     };
     row.status = to;
+    row.status_at = at;
     row.reason = reason;
     row.ended_at = to.is_terminal().then_some(at);
 }

@@ -49,12 +49,12 @@ impl Sessions {
 }
 
 /// Values of the column `addressed_only`: which messages are for a session alone.
-const ADDRESSED_ONLY: i64 = 1;
+pub(super) const ADDRESSED_ONLY: i64 = 1;
 const KEEPS_MESSAGES: i64 = 2;
 
 const SESSION_COLUMNS: &str = "no, workspace, id, agent, harness, link, webhook, capabilities,
      safe_states, status, status_before, reason, parent, addressed_only, acked, created_at, seen_at,
-     ended_at";
+     ended_at, coalesce(status_at, ended_at, seen_at)";
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     let webhook: Option<String> = row.get(6)?;
@@ -83,6 +83,7 @@ fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
         created_at: time(15)?,
         seen_at: time(16)?,
         ended_at: row.get::<_, Option<i64>>(17)?.map(Timestamp::from_millis),
+        status_at: time(18)?,
     })
 }
 
@@ -171,8 +172,8 @@ impl Tx<'_> {
         let no = self.insert(
             "INSERT INTO sessions (workspace, id, agent, token, harness, link, webhook, capabilities,
                                    safe_states, status, status_before, reason, parent,
-                                   addressed_only, acked, created_at, seen_at, ended_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+                                   addressed_only, acked, created_at, seen_at, ended_at, status_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
             params![
                 row.workspace_no,
                 row.id.uuid().as_bytes(),
@@ -195,7 +196,8 @@ impl Tx<'_> {
                 row.acked,
                 row.created_at.as_millis(),
                 row.seen_at.as_millis(),
-                row.ended_at.map(Timestamp::as_millis)
+                row.ended_at.map(Timestamp::as_millis),
+                row.status_at.as_millis()
             ],
         )?;
         Ok(self.session_is(SessionRow {
@@ -226,7 +228,7 @@ impl Tx<'_> {
     pub(super) fn update_session(&mut self, row: SessionRow) -> Result<Arc<SessionRow>> {
         self.execute(
             "UPDATE sessions SET status = ?2, status_before = ?3, reason = ?4, acked = ?5,
-                                 seen_at = ?6, ended_at = ?7
+                                 seen_at = ?6, ended_at = ?7, status_at = ?8
              WHERE no = ?1",
             params![
                 row.no.0,
@@ -235,7 +237,8 @@ impl Tx<'_> {
                 row.reason,
                 row.acked,
                 row.seen_at.as_millis(),
-                row.ended_at.map(Timestamp::as_millis)
+                row.ended_at.map(Timestamp::as_millis),
+                row.status_at.as_millis()
             ],
         )?;
         Ok(self.session_is(row))

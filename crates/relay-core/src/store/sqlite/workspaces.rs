@@ -17,6 +17,7 @@ use super::directory::{
 use super::inbound;
 use super::writer::Tx;
 use crate::error::{Error, Result};
+use crate::messages::SYSTEM_NAME;
 use crate::store::chain::Hash;
 use crate::store::news::News;
 use crate::store::position::WORKSPACE_NO_MAX;
@@ -68,7 +69,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &NewWorkspace) -> Result<Arc<Workspac
         at,
         RelayEvent::ChannelCreated(ChannelEvent { channel, by: None }),
     )?;
-    tx.add_token(&workspace, TokenKind::Workspace, None, new.key)?;
+    tx.add_token(&workspace, TokenKind::Workspace, None, new.key, SYSTEM_NAME)?;
     Ok(workspace)
 }
 
@@ -123,6 +124,7 @@ impl Tx<'_> {
         kind: TokenKind,
         agent: Option<(AgentNo, &str)>,
         token: NewToken,
+        by: &str,
     ) -> Result<()> {
         self.insert_token(kind, Some(workspace.no), agent.map(|(no, _)| no), token)?;
         let event = TokenEvent {
@@ -130,6 +132,7 @@ impl Tx<'_> {
             kind,
             agent_name: agent.map(|(_, name)| name.to_owned()),
             grace_until: None,
+            by: Some(by.to_owned()),
         };
         self.log(workspace, token.at, RelayEvent::TokenCreated(event))?;
         Ok(())
@@ -156,6 +159,14 @@ impl Tx<'_> {
         )?;
         Ok(())
     }
+}
+
+/// The numbers of all workspaces, oldest first.
+pub(super) fn numbers(connection: &Connection) -> Result<Vec<u32>> {
+    Ok(connection
+        .prepare_cached("SELECT no FROM workspaces ORDER BY no")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?)
 }
 
 pub(super) fn find(connection: &Connection, id: WorkspaceId) -> Result<Option<Arc<WorkspaceRow>>> {

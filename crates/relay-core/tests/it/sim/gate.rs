@@ -14,7 +14,7 @@ use relay_core::store::live::{Hub, StoredEvent};
 use relay_core::store::requests::{AgentChange, Release};
 use relay_core::store::sqlite::SqliteStore;
 use relay_core::store::*;
-use relay_protocol::agent::AgentIdentity;
+use relay_protocol::agent::AgentSummary;
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     Conversation, Inbox, MessageView, Reaction, Reader, SearchHit,
@@ -222,11 +222,12 @@ gate! {
         fn permission_run(&self, viewer: Viewer, id: RunId) -> RunRow;
         fn grants(&self, list: GrantList) -> Page<Arc<GrantRow>>;
         fn workspace(&self, id: WorkspaceId) -> Option<Arc<WorkspaceRow>>;
+        fn workspace_nos(&self) -> Vec<u32>;
         fn workspace_by_no(&self, no: u32) -> Arc<WorkspaceRow>;
         fn credential(&self, hash: Hash) -> Option<Credential>;
         fn observers(&self, workspace_no: u32, page: PageRequest) -> Page<ObserverToken>;
         fn agent_by_no(&self, no: AgentNo) -> Arc<AgentRow>;
-        fn agents(&self, workspace_no: u32, page: PageRequest) -> Page<AgentIdentity>;
+        fn agents(&self, workspace_no: u32, page: PageRequest) -> Page<AgentSummary>;
         fn channels(&self, workspace_no: u32, page: PageRequest) -> Page<Channel>;
         fn messages(&self, viewer: Viewer, place: Place, page: PageRequest) -> Page<MessageView>;
         fn thread(&self, viewer: Viewer, root: MessageId, page: PageRequest) -> Page<MessageView>;

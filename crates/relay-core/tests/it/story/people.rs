@@ -108,7 +108,10 @@ impl Tale {
         let Some(RelayEvent::AgentRegistered(event)) = &events[0].event else {
             panic!("{events:?}")
         };
-        assert_eq!(event.reason.as_deref(), Some("adopted"));
+        assert_eq!(
+            (event.reason.as_deref(), event.by.as_deref()),
+            (Some("adopted"), Some("relay"))
+        );
         self.engine.authenticate(&adopted.token).await.unwrap();
         let data = [("model".to_owned(), json!("m2"))].into_iter().collect();
         let updated = self
@@ -132,7 +135,13 @@ impl Tale {
         let late = self.engine.authenticate(&first.token).await;
         assert_eq!(late.unwrap_err(), Error::Unauthorized);
         self.engine.authenticate(&second.token).await.unwrap();
-        self.logs(&["token.rotated", "token.rotated"]).await;
+        let events = self.logs(&["token.rotated", "token.rotated"]).await;
+        let by = events.iter().map(|event| match &event.event {
+            Some(RelayEvent::TokenRotated(event)) => event.by.clone(),
+            other => panic!("{other:?}"),
+        });
+        let by: Vec<_> = by.map(Option::unwrap).collect();
+        assert_eq!(by, ["alice", "relay"]);
     }
 
     pub(super) async fn channels_come_and_go(&mut self, cast: &Cast) {
@@ -252,6 +261,15 @@ impl Tale {
         let events = self
             .logs(&["delivery.failed", "token.revoked", "agent.released"])
             .await;
+        let (Some(RelayEvent::TokenRevoked(revoked)), Some(RelayEvent::AgentReleased(gone))) =
+            (&events[1].event, &events[2].event)
+        else {
+            panic!("{events:?}")
+        };
+        assert_eq!(
+            (revoked.by.as_deref(), gone.by.as_deref()),
+            (Some("frank"), Some("frank"))
+        );
         let Some(RelayEvent::DeliveryFailed(failed)) = &events[0].event else {
             panic!("{events:?}")
         };

@@ -1,7 +1,7 @@
 //! Workspaces, agents, channels and policy.
 
-use relay_protocol::agent::{AgentIdentity, AgentType};
-use relay_protocol::api::audit::{EraseEvents, EventsErased};
+use relay_protocol::agent::{AgentIdentity, AgentPresence, AgentSummary, AgentType};
+use relay_protocol::api::audit::{EraseEvents, EventsErased, EventsRetained, RetainEvents};
 use relay_protocol::api::events::{EventList, EventQuery};
 use relay_protocol::api::service::{Health, ServiceStatus};
 use relay_protocol::api::workspace::*;
@@ -13,6 +13,9 @@ use super::{Example, has_literals};
 
 pub(super) fn examples() -> Vec<Example> {
     super::examples![
+        AgentPresence: r#"{"status":"offline"}"#, r#"{"status":"idle","since":"%T","sessionId":"%6"}"#;
+        AgentSummary:
+            r#"{"id":"%2","name":"a","handle":"@a","type":"human","metadata":{"b":1},"presence":{"status":"offline"}}"#;
         AgentIdentity: "%A", r#"{"id":"%2","name":"a","handle":"@a","type":"human","metadata":{"b":1}}"#;
         CreateWorkspace: r#"{"name":"team"}"#;
         WorkspaceCreated: r#"{"workspaceId":"%5","name":"team","workspaceKey":"rk_x"}"#;
@@ -35,6 +38,8 @@ pub(super) fn examples() -> Vec<Example> {
                 "after":3,"nextCursor":"3"}"#;
         EraseEvents: r#"{"seqs":[3,4],"reason":"a leaked key"}"#;
         EventsErased: r#"{"erased":2}"#;
+        RetainEvents: r#"{}"#, r#"{"bulkyBefore":"%T","allBefore":"%T"}"#;
+        EventsRetained: r#"{"erased":2,"cut":0}"#;
         Workspace: r#"{"workspaceId":"%5","name":"team","createdAt":"%T"}"#;
         RegisterAgent:
             r#"{"name":"engineer"}"#,

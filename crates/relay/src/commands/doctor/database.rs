@@ -59,14 +59,20 @@ fn judge_integrity(faults: &[String]) -> Finding {
 
 /// Every link of the log's chain, as `relay audit verify` does it.
 fn chain(data: &DataDirectory) -> Finding {
-    let verified =
-        audit::open(data).and_then(|(database, workspace)| Ok(database.verify(workspace)?));
+    let verified = audit::open(data).and_then(|(database, _)| audit::verify_all(&database));
     match verified {
-        Ok(report) if report.is_intact() => Finding::ok(format!(
-            "{} in {}, nothing changed or missing",
-            counted(report.events, "event", "events"),
-            counted(report.rows, "row", "rows")
-        )),
+        Ok(checked) if checked.iter().all(|workspace| workspace.intact) => {
+            let reports = || checked.iter().map(|workspace| &workspace.report);
+            Finding::ok(format!(
+                "{} in {}, nothing changed or missing",
+                counted(
+                    reports().map(|report| report.events).sum(),
+                    "event",
+                    "events"
+                ),
+                counted(reports().map(|report| report.rows).sum(), "row", "rows")
+            ))
+        }
         Ok(_) => Finding::failed(
             "the log is not what was written",
             format!(

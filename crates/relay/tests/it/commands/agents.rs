@@ -87,29 +87,49 @@ async fn agents_are_listed_and_shown() {
     let listed = desk.ok(&["agent", "list"]).await;
     assert_eq!(
         listed,
-        "agent  type   session  id\n@ada   agent  -        ID\n@bob   agent  -        ID\n"
+        "agent  type   status  since  id\n@ada   agent  -       -      ID\n@bob   agent  -       -      ID\n"
     );
     let listed = desk.json(&["agent", "list"]).await;
     assert_eq!(listed["items"][1]["handle"], "@bob");
+    assert_eq!(
+        listed["items"][1]["presence"],
+        json!({ "status": "offline" })
+    );
     let expected = "agent     @ada\ntype      agent\nid        ID\nsessions  none; messages wait in its inbox\n";
     assert_eq!(desk.ok(&["agent", "show", "ada"]).await, expected);
     let bob = desk.agent("bob").await;
     let session = CallbackSession::new(bob.identity().clone(), |_, context| async move {
         Ok(delivered(context.id))
     });
-    let _session = bob.attach(session).await.unwrap();
+    let session = bob.attach(session).await.unwrap();
     let expected =
         "agent    @bob\ntype     agent\nid       ID\nsession  ID  idle, current, relay-sdk\n";
     assert_eq!(desk.ok(&["agent", "show", "@bob"]).await, expected);
     let listed = desk.ok(&["agent", "list"]).await;
     assert!(
-        listed.ends_with("\n@bob   agent  idle     ID\n"),
+        listed.ends_with("\n@bob   agent  idle    TIME ago  ID\n"),
         "{listed}"
     );
     assert_eq!(
         desk.json(&["agent", "show", "bob"]).await["sessions"][0]["status"],
         "idle"
     );
+    let listed = async || desk.json(&["agent", "list"]).await["items"][1]["presence"].clone();
+    let id = session.session_id().unwrap();
+    let here = listed().await;
+    assert_eq!(
+        (&here["status"], &here["sessionId"]),
+        (&json!("idle"), &json!(id))
+    );
+    // It stays in the list as it was last seen.
+    let relay = desk.server.relay();
+    relay.release_session(id, Some("enough")).await.unwrap();
+    let gone = listed().await;
+    assert_eq!(
+        (&gone["status"], gone.get("sessionId")),
+        (&json!("offline"), None)
+    );
+    assert!(gone["since"].as_str() >= here["since"].as_str(), "{gone}");
 }
 
 #[tokio::test]

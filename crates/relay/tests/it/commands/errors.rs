@@ -274,7 +274,7 @@ async fn a_newer_format_is_left_alone() {
         let done = finish(command.args(arguments).arg("--data").arg(setup.data())).await;
         assert_eq!(done.code, 1, "{done:?}");
         let expected = format!(
-            "relay: {} has format 99, this Relay knows formats up to 4; use a newer Relay\n",
+            "relay: {} has format 99, this Relay knows formats up to 5; use a newer Relay\n",
             database.display()
         );
         assert_eq!(done.err, expected);

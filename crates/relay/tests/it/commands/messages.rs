@@ -148,3 +148,22 @@ async fn the_inbox_names_what_waits_and_does_not_show_it() {
     let shown = desk.ok(&["inbox", "--as", "bob", "--ack"]).await;
     assert!(shown.contains("secret plan"), "{shown}");
 }
+
+#[tokio::test]
+async fn the_readers_of_a_message_are_listed() {
+    let desk = Desk::new().await;
+    desk.register(&["ada", "bob", "eve"]).await;
+    let sent = desk
+        .json(&["send", "#general", "Hello", "--as", "ada", "--no-wait"])
+        .await;
+    let id = sent["message"]["id"].as_str().unwrap();
+    assert_eq!(desk.ok(&["readers", id]).await, "no agent has read it\n");
+    desk.ok(&["inbox", "--as", "bob", "--ack"]).await;
+    let read = desk.ok(&["readers", id, "--as", "ada"]).await;
+    assert_eq!(read, "agent  read\n@bob   TIME ago\n");
+    let read = desk.json(&["readers", id]).await;
+    assert_eq!(read["items"][0]["agentName"], "bob");
+    assert!(read["items"][0]["readAt"].is_string(), "{read}");
+    let unknown = "01a1e393-83fa-718d-8000-010000000009";
+    assert_eq!(desk.refused(&["readers", unknown]).await.0, 4);
+}

@@ -1,0 +1,3 @@
+-- Format 5: since when a session has its status.
+
+ALTER TABLE sessions ADD COLUMN status_at INTEGER;
