@@ -39,6 +39,12 @@ const CHANGES_PER_COMMIT: usize = 512;
 /// How long a commit that expects more changes waits for the next one. Commits cost ten times as much.
 const NEXT_CHANGE_WITHIN: Duration = Duration::from_micros(20);
 
+/// How long emptying the write-ahead log waits for those who read from it.
+const READERS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it waits before it tries again.
+const BETWEEN_CHECKPOINTS: Duration = Duration::from_millis(10);
+
 /// A change in the midst of its transaction.
 pub(super) struct Tx<'w> {
     pub(super) connection: &'w Connection,
@@ -272,16 +278,23 @@ fn gather(first: Work, work: &Receiver<Work>, expected: usize) -> Vec<Work> {
 /// Overwriting what is deleted is not enough: pages that were split keep copies of rows that moved to another page.
 fn scrub(connection: &Connection) -> Result<()> {
     let not_done = |why: String| Error::Storage(StorageError::NotScrubbed(why));
-    let rewrite = || {
-        connection.execute_batch("VACUUM")?;
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-    };
-    match rewrite() {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(not_done(
-            "a reader such as a backup still uses them".to_owned(),
-        )),
-        Err(error) => Err(not_done(rusqlite::Error::to_string(&error))),
+    let failed = |error: rusqlite::Error| not_done(error.to_string());
+    connection.execute_batch("VACUUM").map_err(failed)?;
+    let begun = Instant::now();
+    loop {
+        let is_busy: bool = connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(failed)?;
+        if !is_busy {
+            return Ok(());
+        }
+        if begun.elapsed() > READERS_TIMEOUT {
+            return Err(not_done(
+                "a reader such as a backup still uses them".to_owned(),
+            ));
+        }
+        // SQLite waits for readers, but not for the thread that copies the log.
+        std::thread::sleep(BETWEEN_CHECKPOINTS);
     }
 }
 

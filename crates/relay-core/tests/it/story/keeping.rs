@@ -1,6 +1,8 @@
 //! The log in the long run: erasure and retention.
 
-use relay_core::KeepSince;
+use std::time::Duration;
+
+use relay_core::{Caller, KeepFor, KeepSince};
 use relay_protocol::event::{LoggedEvent, RelayEvent};
 use serde_json::json;
 
@@ -138,11 +140,17 @@ impl Tale {
         self.check_log().await;
 
         self.clock.advance(1);
-        let everything = KeepSince {
+        let nothing = KeepFor {
             bulky: None,
-            all: Some(relay_protocol::time::Timestamp::from_millis(self.now())),
+            all: Some(Duration::ZERO),
         };
-        self.engine.retain(&self.key, everything).await.unwrap();
+        let owner = Caller::process_owner();
+        let retained = self
+            .engine
+            .retain_everywhere(&owner, nothing)
+            .await
+            .unwrap();
+        assert!(retained.cut > 10, "{retained:?}");
         assert_eq!(json!(self.head().await), before.head);
         assert_eq!(self.events_after(0).await, []);
         self.send(&cast.alice, "@bob", "and it goes on").await;
