@@ -133,6 +133,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     api::messages::ReplyMessage,
     api::messages::SearchHit,
     api::messages::SearchQuery,
+    api::messages::SeenBy,
     api::messages::SendMessage,
     api::messages::SendTarget,
     api::service::Health,

@@ -12,6 +12,7 @@ mod deadlines;
 mod downgrade;
 mod flushing;
 mod forks;
+mod inbox;
 #[allow(dead_code, reason = "a toolkit for all tests of delivery")]
 mod kit;
 mod lifecycle;

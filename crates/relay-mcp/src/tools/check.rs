@@ -160,8 +160,9 @@ enum Fate {
     Hold,
 }
 
-const fn fate(state: Option<DeliveryState>) -> Fate {
-    match state {
+const fn fate(item: &InboxItem) -> Fate {
+    match item.state {
+        _ if item.seen_by.is_some() => Fate::Pass,
         None | Some(DeliveryState::Pending | DeliveryState::Deferred | DeliveryState::Failed) => {
             Fate::Tell
         }
@@ -182,7 +183,7 @@ fn choose<'a>(
     let mut passed = 0;
     for item in &inbox.items {
         let (id, place) = (item.message.id, &item.message.to);
-        let fate = fate(item.state);
+        let fate = fate(item);
         if fate == Fate::Hold || held.contains(&place) {
             held.push(place);
             choice.held += 1;
@@ -200,7 +201,8 @@ fn choose<'a>(
                 break;
             }
             choice.shown.push((id, text));
-        } else {
+        } else if item.seen_by.is_none() {
+            // What a session has surfaced is not among the unread.
             passed += 1;
         }
         choice.marks.retain(|(other, _)| *other != place);

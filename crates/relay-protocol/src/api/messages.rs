@@ -372,7 +372,8 @@ pub struct MessageView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Inbox {
-    /// Unread messages, oldest first.
+    /// Messages that the agent has not read, oldest first. Those that nobody has seen come before those that a session has surfaced,
+    /// where there is not room for all.
     pub items: Vec<InboxItem>,
     /// Messages that wait for the moment that they were sent for. They can't be read before it, and don't count as unread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -383,13 +384,16 @@ pub struct Inbox {
     pub conversations: Vec<InboxConversation>,
     /// Unread messages that name the agent.
     pub mentions: u64,
-    /// All unread messages.
+    /// All unread messages: those that neither the agent has read here nor a session of it has surfaced.
     pub unread: u64,
+    /// Messages that a session has surfaced and that were not read here.
+    #[serde(default)]
+    pub seen: u64,
     /// True when there are more unread messages than are counted or listed.
     pub more: bool,
 }
 
-/// One unread message.
+/// One message of an inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InboxItem {
@@ -403,6 +407,17 @@ pub struct InboxItem {
     /// Where that stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<DeliveryState>,
+    /// Who has seen it although it was not read here; absent: nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_by: Option<SeenBy>,
+}
+
+literals! {
+    /// Who has seen a message that was not read in the inbox.
+    pub enum SeenBy {
+        /// A session, which has surfaced it.
+        Session = "session",
+    }
 }
 
 /// A message that can't be read yet.

@@ -1,7 +1,7 @@
 //! `relay inbox`: what an agent has not read.
 
 use clap::Args;
-use relay_protocol::api::messages::InboxWaiting;
+use relay_protocol::api::messages::{InboxWaiting, SeenBy};
 
 use crate::contact::Contact;
 use crate::failure::Outcome;
@@ -29,18 +29,35 @@ pub(crate) async fn run(arguments: &InboxArguments, contact: &Contact, output: &
         false => contact.relay.inbox().await?,
     };
     output.show(&inbox, |style| {
-        let items = inbox
-            .items
-            .iter()
-            .map(|item| words::message(style, &item.message));
+        let items = inbox.items.iter().map(|item| {
+            let message = words::message(style, &item.message);
+            match item.seen_by {
+                Some(SeenBy::Session) => {
+                    format!("{message}\n  {}", style.faint("seen by the session"))
+                }
+                None => message,
+            }
+        });
         let mut parts: Vec<String> = items.collect();
         let waiting = inbox.waiting.iter().map(|one| waiting(style, one));
         parts.extend(waiting);
-        let more = if inbox.more { " or more" } else { "" };
+        let more = if inbox.more && inbox.unread > 0 {
+            " or more"
+        } else {
+            ""
+        };
         let read = if arguments.ack { ", read now" } else { "" };
+        let mut counts = if inbox.unread == 0 {
+            format!("nothing{more} unread")
+        } else {
+            format!("{}{more} unread", inbox.unread)
+        };
+        if inbox.seen > 0 {
+            counts.push_str(&format!(", {} seen by the session", inbox.seen));
+        }
         parts.push(match inbox.items.is_empty() {
-            true => "nothing unread".to_owned(),
-            false => style.faint(&format!("{}{more} unread{read}", inbox.unread)),
+            true => counts,
+            false => style.faint(&format!("{counts}{read}")),
         });
         parts.join("\n\n")
     })

@@ -1,12 +1,12 @@
 //! Reactions, read marks, the inbox and the list of conversations.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, InboxWaiting, Reaction,
+    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, InboxWaiting, Reaction, SeenBy,
 };
-use relay_protocol::delivery::DeliveryReason;
+use relay_protocol::delivery::{DeliveryReason, DeliveryState};
 use relay_protocol::event::{MessageReacted, MessageRead, ReactionChange, RelayEvent};
 use relay_protocol::ids::ConversationId;
 use relay_protocol::limits::{REACTIONS_PER_MESSAGE, UNREAD_COUNTED};
@@ -14,6 +14,7 @@ use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::channels::page_of;
+use super::codes::Code;
 use super::delivery_read::delivery_to;
 use super::delivery_rows::load_delivery;
 use super::directory::{ROOM_COLUMNS, read_room};
@@ -160,7 +161,8 @@ fn all_shelves(connection: &Connection, agent: AgentNo) -> Result<Vec<Shelf>> {
 /// What an agent has not read. Replies count where the agent takes part in the thread. What has to wait for its moment is listed apart,
 /// without its text, and does not count.
 ///
-/// Everything unread is counted, but only the messages that the page shows are put together.
+/// Everything unread is counted, but only the messages that the page shows are put together. What a session has surfaced is counted
+/// apart, and shown where there is room.
 pub(super) fn inbox(
     connection: &Connection,
     workspace: &WorkspaceRow,
@@ -174,30 +176,39 @@ pub(super) fn inbox(
         conversations: Vec::new(),
         mentions: 0,
         unread: 0,
+        seen: 0,
         more: false,
     };
     let mut beside = Beside::find(connection, query)?;
-    let mut found = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), Vec::new());
     for shelf in all_shelves(connection, agent)? {
-        let mut unread = match room_index::last(connection, shelf.room.no)? {
-            Some(last) if last > shelf.read_to => unread(connection, agent, &shelf)?,
-            _ => Vec::new(),
+        let mut of_room = match room_index::last(connection, shelf.room.no)? {
+            Some(last) if last > shelf.read_to => {
+                look_through(connection, agent, &shelf, query.limit)?
+            }
+            _ => RoomFindings::default(),
         };
-        inbox.more |= unread.len() == UNREAD_COUNTED;
-        unread.extend(beside.behind(&shelf));
-        let counted = unread.iter().filter(|one| !beside.waits(one.position));
+        inbox.more |= of_room.is_cut_off;
+        inbox.seen += of_room.seen;
+        of_room.unread.extend(beside.behind(&shelf));
+        let unread = of_room.unread.iter();
+        let counted = unread.filter(|one| !beside.waits(one.position));
         count(connection, agent, &shelf.room, counted, &mut inbox)?;
-        found.extend(unread);
+        found.extend(of_room.unread);
+        seen.extend(of_room.newest_seen);
     }
     // By place and not by id: ids begin with the time, and clocks can go back.
     found.sort_unstable_by_key(|unread| unread.position);
+    let mut shown = Vec::new();
     for unread in &found {
-        if inbox.items.len() == query.limit {
+        if shown.len() == query.limit {
             inbox.more = true;
+            // Acknowledging the page reads all before its last messages, so nothing may come after what has no room.
+            seen.retain(|seen| seen.position < unread.position);
             break;
         }
         match entry(connection, workspace, query, unread)? {
-            Some(Entry::Readable(item)) => inbox.items.push(*item),
+            Some(Entry::Readable(item)) => shown.push((unread.position, *item)),
             Some(Entry::Waiting(waiting)) if inbox.waiting.len() < query.limit => {
                 inbox.waiting.push(*waiting);
             }
@@ -205,6 +216,15 @@ pub(super) fn inbox(
             None => {}
         }
     }
+    seen.sort_unstable_by_key(|seen| seen.position);
+    let room = query.limit - shown.len();
+    for seen in seen.iter().skip(seen.len().saturating_sub(room)) {
+        if let Some(Entry::Readable(item)) = entry(connection, workspace, query, seen)? {
+            shown.push((seen.position, *item));
+        }
+    }
+    shown.sort_unstable_by_key(|(position, _)| *position);
+    inbox.items = shown.into_iter().map(|(_, item)| item).collect();
     Ok(inbox)
 }
 
@@ -226,6 +246,7 @@ impl Beside {
             by_room.entry(RoomNo(room)).or_default().push(Unread {
                 position: row.message,
                 is_mention: row.reason == DeliveryReason::Mention,
+                is_seen: false,
                 delivery: Some(row.position),
             });
         }
@@ -253,26 +274,66 @@ impl Beside {
 struct Unread {
     position: Position,
     is_mention: bool,
+    /// Whether a session has surfaced it.
+    is_seen: bool,
     /// Its delivery, for one that was read past.
     delivery: Option<Position>,
 }
 
-fn unread(connection: &Connection, agent: AgentNo, shelf: &Shelf) -> Result<Vec<Unread>> {
-    let mut found = Vec::new();
+/// What was found in a room after the last message that the agent has read there.
+#[derive(Default)]
+struct RoomFindings {
+    /// What nobody has seen, oldest first.
+    unread: Vec<Unread>,
+    /// The newest of those that a session has surfaced.
+    newest_seen: VecDeque<Unread>,
+    /// How many a session has surfaced.
+    seen: u64,
+    /// Whether there may be more than was looked at.
+    is_cut_off: bool,
+}
+
+impl RoomFindings {
+    /// Adds a message, keeping so many of those that a session has surfaced.
+    fn add(&mut self, found: Unread, kept: usize) {
+        if !found.is_seen {
+            return self.unread.push(found);
+        }
+        self.seen += 1;
+        self.newest_seen.push_back(found);
+        if self.newest_seen.len() > kept {
+            self.newest_seen.pop_front();
+        }
+    }
+}
+
+/// Looks through a room for what is unread, keeping so many of those that a session has surfaced.
+fn look_through(
+    connection: &Connection,
+    agent: AgentNo,
+    shelf: &Shelf,
+    kept: usize,
+) -> Result<RoomFindings> {
+    let mut found = RoomFindings::default();
     let mut after = shelf.read_to;
     // What does not count (own messages, other people's threads) is passed over, within reason.
     for _ in 0..UNREAD_LOOKED_AT / UNREAD_COUNTED {
         let positions = room_index::oldest(connection, shelf.room.no, after, UNREAD_COUNTED)?;
-        let Some(last) = positions.last() else { break };
+        let Some(last) = positions.last() else {
+            return Ok(found);
+        };
         after = *last;
         for position in positions {
-            found.extend(belongs(connection, agent, &shelf.room, position)?);
-        }
-        if found.len() >= UNREAD_COUNTED {
-            break;
+            if let Some(one) = belongs(connection, agent, &shelf.room, position)? {
+                found.add(one, kept);
+            }
+            if found.unread.len() == UNREAD_COUNTED {
+                found.is_cut_off = true;
+                return Ok(found);
+            }
         }
     }
-    found.truncate(UNREAD_COUNTED);
+    found.is_cut_off = true;
     Ok(found)
 }
 
@@ -283,31 +344,51 @@ fn belongs(
     room: &RoomRow,
     position: Position,
 ) -> Result<Option<Unread>> {
-    let (own, is_reply, may_mention, recipients): (bool, bool, bool, u64) = connection
+    let (own, is_reply, recipients): (bool, bool, u64) = connection
         .prepare_cached(
-            "SELECT author IS ?2, thread IS NOT NULL, extra IS NOT NULL, recipients
-             FROM messages WHERE position = ?1",
+            "SELECT author IS ?2, thread IS NOT NULL, recipients FROM messages WHERE position = ?1",
         )?
         .query_row([position.key(), agent.0], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
     if own {
         return Ok(None);
     }
-    // Only replies may be somebody else's, and only messages with mentions may be for this agent.
-    let delivery = if is_reply || may_mention {
-        let first = position.plus(events_before_deliveries(room, is_reply));
-        delivery_to(connection, first, recipients, agent)?
-    } else {
-        None
-    };
-    let is_mention = delivery.is_some_and(|(_, _, reason)| reason == DeliveryReason::Mention);
-    let counts = delivery.is_some() || !is_reply;
-    Ok(counts.then_some(Unread {
+    let first = position.plus(events_before_deliveries(room, is_reply));
+    let delivery = delivery_to(connection, first, recipients, agent)?;
+    // Only replies may be somebody else's.
+    if delivery.is_none() && is_reply {
+        return Ok(None);
+    }
+    let state = delivery.map(|(_, state, _)| state);
+    Ok(Some(Unread {
         position,
-        is_mention,
+        is_mention: delivery.is_some_and(|(_, _, reason)| reason == DeliveryReason::Mention),
+        is_seen: is_surfaced(connection, agent, position, state)?,
         delivery: None,
     }))
+}
+
+/// Whether a session has surfaced a message, given how the delivery of its send stands. Reading in the inbox moves the mark, so what was
+/// delivered beyond the mark was surfaced.
+fn is_surfaced(
+    connection: &Connection,
+    agent: AgentNo,
+    message: Position,
+    state: Option<DeliveryState>,
+) -> Result<bool> {
+    if state == Some(DeliveryState::Delivered) {
+        return Ok(true);
+    }
+    Ok(connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM extra_deliveries e JOIN deliveries d ON d.position = e.position
+                            WHERE e.message = ?1 AND d.agent = ?2 AND d.state = ?3)",
+        )?
+        .query_row(
+            params![message.key(), agent.0, Code(DeliveryState::Delivered)],
+            |row| row.get(0),
+        )?)
 }
 
 /// A message in an inbox.
@@ -357,6 +438,7 @@ fn entry(
         _ => Entry::Readable(Box::new(InboxItem {
             delivery_id,
             state: row.map(|row| row.state),
+            seen_by: unread.is_seen.then_some(SeenBy::Session),
             reason,
             message: full.message,
         })),
@@ -452,6 +534,6 @@ fn conversation(
         conversation_id: ConversationId::from_uuid(shelf.room.id),
         participants: names(connection, shelf.room.no, None)?,
         last_message_at: Some(Timestamp::from_millis(last_at)),
-        unread: unread(connection, agent, shelf)?.len() as u64,
+        unread: look_through(connection, agent, shelf, 0)?.unread.len() as u64,
     })
 }

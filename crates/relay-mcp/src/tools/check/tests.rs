@@ -28,10 +28,14 @@ fn inbox(rows: &[Row]) -> Inbox {
         "channels": [],
         "conversations": [],
         "mentions": 0,
-        "unread": rows.len(),
+        "unread": rows.iter().filter(|(_, _, state)| !is_surfaced(*state)).count(),
         "more": false,
     }))
     .unwrap()
+}
+
+fn is_surfaced(state: Option<DeliveryState>) -> bool {
+    state == Some(DeliveryState::Delivered)
 }
 
 fn item((place, number, state): &Row) -> Value {
@@ -55,6 +59,9 @@ fn item((place, number, state): &Row) -> Value {
     });
     if let Some(state) = state {
         item["state"] = json!(state);
+    }
+    if is_surfaced(*state) {
+        item["seenBy"] = json!("session");
     }
     item
 }

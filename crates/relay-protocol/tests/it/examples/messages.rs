@@ -50,13 +50,14 @@ pub(super) fn examples() -> Vec<Example> {
         AddReaction: r#"{"emoji":":rocket:"}"#;
         Reader: r#"{"agentName":"bob"}"#, r#"{"agentName":"bob","readAt":"%T"}"#;
         MessageView: r#"{"message":%M,"reactions":[{"emoji":":rocket:","agents":["bob"]}],"replies":2}"#;
-        Inbox: r#"{"items":[{"message":%M,"reason":"message","deliveryId":"%4","state":"pending"}],
+        Inbox: r#"{"items":[{"message":%M,"reason":"message","deliveryId":"%4","state":"pending"},
+                {"message":%M,"reason":"message","deliveryId":"%4","state":"delivered","seenBy":"session"}],
             "channels":[{"channel":"general","unread":1,"mentions":0}],
             "conversations":[{"conversationId":"%8","with":["bob"],"unread":1}],
-            "mentions":0,"unread":2,"more":false}"#,
+            "mentions":0,"unread":2,"seen":1,"more":false}"#,
             r#"{"items":[],"waiting":[{"messageId":"%5","deliveryId":"%4","from":{"name":"a"},
             "to":{"kind":"channel","channelName":"general"},"reason":"dm","waiting":{"why":"it waits for a flush","code":"manual",
-            "waitsFor":"manual","since":"%T"}}],"channels":[],"conversations":[],"mentions":0,"unread":0,"more":false}"#;
+            "waitsFor":"manual","since":"%T"}}],"channels":[],"conversations":[],"mentions":0,"unread":0,"seen":0,"more":false}"#;
         InboxWaiting: r#"{"messageId":"%5","deliveryId":"%4","from":{"name":"a"},"to":{"kind":"channel","channelName":"general"},
             "reason":"mention","waiting":{"why":"the session is active","code":"boundary","waitsFor":"on-idle","since":"%T"}}"#;
         Conversation: r#"{"conversationId":"%8","participants":["a","b"],"lastMessageAt":"%T","unread":0}"#;
@@ -78,6 +79,7 @@ fn every_tag_is_shown() {
 
 #[test]
 fn literals() {
+    has_literals::<SeenBy>(&["session"]);
     has_literals::<NoticeCode>(&[
         "mention_not_a_member",
         "mention_unknown",

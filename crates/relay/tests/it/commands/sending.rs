@@ -226,3 +226,22 @@ async fn a_reply_goes_to_the_thread() {
     let (code, said) = desk.refused(&["reply", "no-id", "x"]).await;
     assert_eq!(code, 2, "{said}");
 }
+
+#[tokio::test]
+async fn what_a_session_has_shown_is_seen_and_not_unread() {
+    let desk = Desk::new().await;
+    desk.register(&["ada", "bob"]).await;
+    let _bob = present(&desk, "bob").await;
+    desk.ok(&["send", "bob", "Shown", "--as", "ada"]).await;
+    let said = desk.ok(&["inbox", "--as", "bob"]).await;
+    assert!(said.contains("Shown\n  seen by the session\n"), "{said}");
+    assert!(
+        said.ends_with("\nnothing unread, 1 seen by the session\n"),
+        "{said}"
+    );
+    let inbox = desk.json(&["inbox", "--as", "bob"]).await;
+    assert_eq!((&inbox["unread"], &inbox["seen"]), (&0.into(), &1.into()));
+    assert_eq!(inbox["items"][0]["seenBy"], "session");
+    desk.ok(&["inbox", "--as", "bob", "--ack"]).await;
+    assert_eq!(desk.ok(&["inbox", "--as", "bob"]).await, "nothing unread\n");
+}
