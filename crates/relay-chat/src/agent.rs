@@ -16,7 +16,6 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use relay_harness::acp::catalogue::{AgentDefinition, Catalogue};
-use relay_harness::acp::content::PromptContent;
 use relay_harness::acp::host::{Host, HostError, HostOptions, OpenSession, Session};
 use relay_harness::acp::session::{
     Broker, Conversation, RelayOptions, RelaySession, Watch, attach,
@@ -29,7 +28,7 @@ use relay_sdk::AgentClient;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::prompt::prompt;
+pub(crate) use self::prompt::{AgentPrompt, prompt};
 use self::stage::Stage;
 use crate::chats::Chat;
 use crate::model::fail;
@@ -83,7 +82,7 @@ impl Agents {
 /// A chat with an agent.
 pub(crate) struct AgentChat {
     pub(crate) definition: AgentDefinition,
-    pub(crate) prompt: Vec<PromptContent>,
+    pub(crate) prompt: AgentPrompt,
     pub(crate) permissions: Option<Permissions>,
 }
 
@@ -177,9 +176,15 @@ struct Talk {
 }
 
 impl Talk {
-    async fn lead(mut self, prompt: Vec<PromptContent>, chat: &Chat, agent: &AgentClient) {
+    async fn lead(mut self, prompt: AgentPrompt, chat: &Chat, agent: &AgentClient) {
         let run = self.relay.run_id().map(|run| run.to_string());
         self.stage.begin(run.unwrap_or_else(new_id));
+        let handshake = self.relay.session().host().handshake();
+        let takes_images = handshake.capabilities.prompt.image;
+        let (prompt, dropped) = prompt.for_agent(takes_images);
+        if !dropped.is_empty() {
+            self.stage.warn(dropped);
+        }
         if let Err(error) = self.relay.prompt(prompt).await {
             self.stage.fail(error.to_string());
             self.cancel.cancel();

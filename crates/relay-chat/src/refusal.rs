@@ -72,7 +72,9 @@ impl Refusal {
     #[must_use]
     pub fn too_many(what: &str, most: usize) -> Self {
         let error = format!("there are {most} {what} already; try again when one has ended");
-        Self::coded(429, "limit_exceeded", error)
+        let mut refusal = Self::coded(429, "limit_exceeded", error);
+        refusal.body["retryable"] = json!(true);
+        refusal
     }
 
     /// The server ends.
@@ -103,7 +105,14 @@ impl Refusal {
         match problem.code {
             ErrorCode::UnknownPermission => Self::no_relay(),
             ErrorCode::PermissionResolved => Self::too_late(problem.outcome.as_deref()),
-            code => Self::coded(problem.status, code.as_str(), problem.detail.clone()),
+            code => {
+                let mut refusal =
+                    Self::coded(problem.status, code.as_str(), problem.detail.clone());
+                if problem.retryable {
+                    refusal.body["retryable"] = json!(true);
+                }
+                refusal
+            }
         }
     }
 }

@@ -220,6 +220,14 @@ pub enum Error {
         /// What was given.
         found: usize,
     },
+    /// Too much waits already; there is room again when some of it has ended.
+    #[error("{what}: expected at most {most} at a time; try again when some have ended")]
+    TooManyWaiting {
+        /// What waits.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// The key was used for another request.
     #[error("the idempotency key {key:?} was used for a different request; use a new key")]
     IdempotencyConflict {
@@ -368,7 +376,7 @@ impl Error {
             Self::BadCursor { .. } => ErrorCode::BadCursor,
             Self::BadPolicy(_) => ErrorCode::BadPolicy,
             Self::Invalid { .. } => ErrorCode::InvalidRequest,
-            Self::LimitExceeded { .. } => ErrorCode::LimitExceeded,
+            Self::LimitExceeded { .. } | Self::TooManyWaiting { .. } => ErrorCode::LimitExceeded,
             Self::IdempotencyConflict { .. } => ErrorCode::IdempotencyConflict,
             Self::SecretRefused => ErrorCode::SecretRefused,
             Self::Unauthorized => ErrorCode::Unauthorized,
@@ -445,6 +453,14 @@ impl Error {
                 problem.path = Some("text".to_owned());
                 problem.expected = Some(format!("at most {most} bytes"));
                 problem.found = Some(format!("{found} bytes"));
+            }
+            Self::TooManyWaiting { what, most } => {
+                // Unlike what is too large, the same can be asked later.
+                problem.status = 429;
+                problem.retryable = true;
+                problem.path = Some((*what).to_owned());
+                problem.expected = Some(format!("at most {most} at a time"));
+                problem.found = Some(format!("{most}, and one more"));
             }
             Self::LimitExceeded { what, most, found } => {
                 problem.path = Some((*what).to_owned());

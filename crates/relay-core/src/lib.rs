@@ -40,4 +40,4 @@ pub use error::{Error, Result};
 pub use events::{EventPage, Followed, Subscription, Wanted};
 pub use runner::{HandlerId, link};
 pub use sessions::{Reach, WebhookSession};
-pub use store::{GrantQuery, PermissionQuery};
+pub use store::{GrantQuery, PermissionQuery, Reading};

@@ -5,7 +5,7 @@ use relay_protocol::api::messages::{
     Conversation, DeliverySummary, Inbox, MessageView, ReadDoor, Reader, SearchHit, SearchQuery,
 };
 use relay_protocol::ids::{ConversationId, MessageId};
-use relay_protocol::limits::{PAGE_ITEMS, QUERY_BYTES};
+use relay_protocol::limits::{ATTACHMENTS_PER_MESSAGE, PAGE_ITEMS, QUERY_BYTES};
 use relay_protocol::message::RelayMessageTarget;
 
 use crate::agents::bare;
@@ -16,7 +16,9 @@ use crate::delivery::shelf::Wanted;
 use crate::delivery::story::brief;
 use crate::engine::{Engine, PageQuery, within};
 use crate::error::{Error, Result, StorageError};
-use crate::store::{AgentNo, InboxQuery, Place, ReadMark, ReaderGate, Search, WaitingQuery};
+use crate::store::{
+    AgentNo, InboxQuery, Place, ReadMark, ReaderGate, Reading, Search, WaitingQuery,
+};
 
 impl Engine {
     /// One message with its reactions.
@@ -86,7 +88,8 @@ impl Engine {
 
     /// Marks a message, and all before it in the same place, as read by the calling agent.
     pub async fn mark_read(&self, caller: &Caller, message: MessageId) -> Result<()> {
-        self.mark_read_at(caller, message, ReadDoor::Inbox).await
+        self.mark_read_at(caller, message, ReadDoor::Inbox.into())
+            .await
     }
 
     /// The same, and says where it was read.
@@ -94,9 +97,11 @@ impl Engine {
         &self,
         caller: &Caller,
         message: MessageId,
-        door: ReadDoor,
+        reading: Reading,
     ) -> Result<()> {
-        self.mark(caller, vec![message], door).await
+        let found = reading.unsurfaced.len();
+        within("notSurfaced", ATTACHMENTS_PER_MESSAGE, found)?;
+        self.mark(caller, vec![message], reading).await
     }
 
     /// Who has read a message.
@@ -153,12 +158,17 @@ impl Engine {
         }
         let messages: Vec<_> = last.into_iter().map(|(_, id)| id).collect();
         if !messages.is_empty() {
-            self.mark(caller, messages, ReadDoor::Inbox).await?;
+            self.mark(caller, messages, ReadDoor::Inbox.into()).await?;
         }
         Ok(inbox)
     }
 
-    async fn mark(&self, caller: &Caller, messages: Vec<MessageId>, door: ReadDoor) -> Result<()> {
+    async fn mark(
+        &self,
+        caller: &Caller,
+        messages: Vec<MessageId>,
+        reading: Reading,
+    ) -> Result<()> {
         let agent = caller.agent()?;
         let (workspace_no, reader) = (agent.workspace_no, agent.no);
         // What is read here is settled; nothing of it may be offered meanwhile.
@@ -167,7 +177,7 @@ impl Engine {
             workspace_no,
             reader,
             messages,
-            door,
+            reading,
             offered: offered.into_iter().map(|(position, _)| position).collect(),
             gate: self.reader_gate(caller, reader)?,
             at: self.now(),

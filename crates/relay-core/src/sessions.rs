@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use relay_protocol::agent::AgentIdentity;
 use relay_protocol::api::Page;
+use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::{AttachmentId, ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::{
     ATTACH_CLIENT_BYTES, ATTACHMENT_BYTES, BOUNDARY_BYTES, BOUNDARY_DELIVERIES, HARNESS_BYTES,
     REASON_BYTES,
 };
 use relay_protocol::link::{LinkKind, WebhookLink};
-use relay_protocol::message::AttachmentKind;
+use relay_protocol::message::{Attachment, AttachmentKind, RelayMessage};
 use relay_protocol::names;
 use relay_protocol::negotiation::{LifecycleOp, check_lifecycle, negotiate};
 use relay_protocol::problem::Problem;
-use relay_protocol::render::render;
+use relay_protocol::render::{AttachmentAccess, render_for};
 use relay_protocol::session::{
     AtBoundary, Attach, AttachAttempt, Attached, BoundaryKind, DueDeliveries, ForkSession,
     LifecycleRequest, SessionForkedAnswer, SessionSummary, SnapshotTaken,
@@ -350,11 +351,37 @@ impl Engine {
         let (deliveries, more) = self
             .runner
             .take_due(row.no, kind, most, |deliver| {
-                let token = secret("", &*self.environment.random);
-                render(&deliver.message, &deliver.context, &token)
+                self.text_for_model(caller, &deliver.message, &deliver.context)
             })
             .await;
         Ok(DueDeliveries { deliveries, more })
+    }
+
+    /// A message as text for a model behind a session that has no library of ours: with the text of its attachments, as far as it fits,
+    /// inside fences whose token its author could not know.
+    pub fn text_for_model(
+        &self,
+        reader: &Caller,
+        message: &RelayMessage,
+        context: &MessageContext,
+    ) -> String {
+        let token = secret("", &*self.environment.random);
+        let access = Some(AttachmentAccess::Http);
+        let is_text = |attachment: &Attachment| attachment.kind == AttachmentKind::Text;
+        if !message.attachments.iter().any(is_text) {
+            return render_for(message, context, &token, access);
+        }
+        let mut message = message.clone();
+        for attachment in message.attachments.iter_mut().filter(|it| is_text(it)) {
+            let Some((id, viewer)) = attachment.attachment_id.zip(reader.viewer().ok()) else {
+                continue;
+            };
+            // Reads are answered on the spot. What can't be read is named without its text, with the request that gets it.
+            if let Ok(found) = self.store.attachment(viewer, id).wait() {
+                attachment.put_content(&found.data);
+            }
+        }
+        render_for(&message, context, &token, access)
     }
 
     /// Ends a session: it is asked to, and after a while it has ended whether it answered or not.

@@ -11,6 +11,7 @@ mod beneath_elsewhere;
 pub mod child;
 mod guidance;
 pub mod llm;
+mod surfacing;
 
 #[cfg(not(unix))]
 use beneath_elsewhere as beneath;

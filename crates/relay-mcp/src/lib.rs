@@ -12,6 +12,7 @@
 //! `check` settles messages only once its answer was written; `settling.rs` says how that is known. What is told to clients
 //! without being asked, and why, is in `news.rs`. This crate reads no environment and prints nothing.
 
+mod contents;
 mod http;
 mod limits;
 mod news;

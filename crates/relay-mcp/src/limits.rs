@@ -6,8 +6,14 @@ use std::time::Duration;
 pub(crate) const CHECKED_MESSAGES: usize = 20;
 /// Bytes of rendered messages after which an answer of `check` ends; one message is always told.
 pub(crate) const CHECKED_BYTES: usize = 32 * 1024;
+/// Bytes of a text attachment that is fetched to be shown with its message; a larger one is read as a resource.
+pub(crate) const FETCHED_TEXT_BYTES: u64 = 1024 * 1024;
+/// Bytes of images in one answer of `check`; what is beyond is read as a resource.
+pub(crate) const CHECKED_IMAGE_BYTES: u64 = 2 * 1024 * 1024;
 /// Bytes of rendered messages that reading a resource gives; the newest one is always among them.
 pub(crate) const RESOURCE_BYTES: usize = 64 * 1024;
+/// Bytes of a text attachment that reading it as a resource gives at once.
+pub(crate) const ATTACHMENT_PAGE_BYTES: usize = 256 * 1024;
 /// Answers that may be on their way out. Those of cancelled requests stay until newer ones need their place.
 pub(crate) const UNWRITTEN_ANSWERS: usize = 64;
 /// News that may wait for one client. One that falls behind is told that everything changed.

@@ -139,6 +139,8 @@ impl Watched {
         let touches = |address: &Address| match address {
             Address::Channel(name) => in_channel.is_some_and(|it| it.eq_ignore_ascii_case(name)),
             Address::Thread(root) => of_thread == Some(*root),
+            // Content does not change.
+            Address::Attachment(..) => false,
         };
         self.addresses()
             .filter(|(_, address)| touches(address))

@@ -3,29 +3,34 @@
 //! ```text
 //! relay://channel/general      the newest messages of #general, oldest of them first
 //! relay://thread/01963a5c-…    a thread, by the message that it begins with
+//! relay://attachment/01963a…   an attachment of a message; ?offset=N goes on after the first bytes of a long text
 //! ```
 //!
 //! Reading here marks nothing as read: clients read resources by themselves.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use relay_protocol::api::messages::MessageView;
 use relay_protocol::channel::Channel;
 use relay_protocol::delivery::DeliveryReason;
-use relay_protocol::ids::MessageId;
+use relay_protocol::ids::{AttachmentId, MessageId};
+use relay_protocol::message::encode_content;
 use relay_protocol::names;
-use relay_sdk::AgentClient;
+use relay_protocol::render::clean;
+use relay_sdk::{AgentClient, Download};
 use rmcp::model::{
     ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
     ResourceContents, ResourceTemplate,
 };
 
-use crate::limits::RESOURCE_BYTES;
+use crate::limits::{ATTACHMENT_PAGE_BYTES, RESOURCE_BYTES};
 use crate::words::{self, Fence, Refusal, quoted};
 
 const CHANNEL: &str = "relay://channel/";
 const THREAD: &str = "relay://thread/";
+const ATTACHMENT: &str = "relay://attachment/";
+const OFFSET: &str = "?offset=";
 const TEXT: &str = "text/plain";
 
 /// Something that can be read and watched.
@@ -35,6 +40,8 @@ pub(crate) enum Address {
     Channel(String),
     /// A thread, by the message that it begins with.
     Thread(MessageId),
+    /// An attachment, from a byte on.
+    Attachment(AttachmentId, usize),
 }
 
 impl FromStr for Address {
@@ -46,10 +53,13 @@ impl FromStr for Address {
         {
             return Ok(Self::Channel(name.to_owned()));
         }
+        if let Some(attachment) = uri.strip_prefix(ATTACHMENT).and_then(attachment) {
+            return Ok(attachment);
+        }
         let thread = uri.strip_prefix(THREAD).and_then(|id| id.parse().ok());
         thread.map(Self::Thread).ok_or_else(|| {
             format!(
-                "expected {CHANNEL}NAME or {THREAD}MESSAGE-ID, found {}",
+                "expected {CHANNEL}NAME, {THREAD}MESSAGE-ID or {ATTACHMENT}ATTACHMENT-ID, found {}",
                 quoted(uri)
             )
         })
@@ -61,8 +71,19 @@ impl fmt::Display for Address {
         match self {
             Self::Channel(name) => write!(f, "{CHANNEL}{name}"),
             Self::Thread(id) => write!(f, "{THREAD}{id}"),
+            Self::Attachment(id, 0) => write!(f, "{ATTACHMENT}{id}"),
+            Self::Attachment(id, offset) => write!(f, "{ATTACHMENT}{id}{OFFSET}{offset}"),
         }
     }
+}
+
+/// The address of an attachment, without what all of them begin with.
+fn attachment(rest: &str) -> Option<Address> {
+    let (id, offset) = match rest.split_once(OFFSET) {
+        Some((id, offset)) => (id, offset.parse().ok()?),
+        None => (rest, 0),
+    };
+    Some(Address::Attachment(id.parse().ok()?, offset))
 }
 
 /// A page of the channels.
@@ -95,6 +116,7 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
     ListResourceTemplatesResult::with_all_items(vec![
         template("relay://channel/{name}", "channel"),
         template("relay://thread/{messageId}", "thread"),
+        ResourceTemplate::new("relay://attachment/{attachmentId}{?offset}", "attachment"),
     ])
 }
 
@@ -110,6 +132,11 @@ pub(crate) async fn read(client: &AgentClient, uri: &str) -> Result<ReadResource
             page.items
         }
         Address::Thread(id) => thread(client, *id).await.map_err(told)?,
+        Address::Attachment(id, offset) => {
+            let found = client.attachment(*id).await.map_err(told)?;
+            let contents = attachment_contents(uri, *id, &found, *offset);
+            return Ok(ReadResourceResult::new(vec![contents]));
+        }
     };
     let fence = Fence::new().map_err(|refusal| internal(&refusal))?;
     let texts = messages
@@ -118,6 +145,33 @@ pub(crate) async fn read(client: &AgentClient, uri: &str) -> Result<ReadResource
     let text = newest(texts.collect()).join("\n\n");
     let contents = ResourceContents::text(text, uri).with_mime_type(TEXT);
     Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// An attachment: an image whole, a text in parts, without characters that nobody sees.
+fn attachment_contents(
+    uri: &str,
+    id: AttachmentId,
+    found: &Download,
+    offset: usize,
+) -> ResourceContents {
+    let media_type = found.media_type.clone();
+    let is_image = media_type.starts_with("image/");
+    let Some(text) = std::str::from_utf8(&found.data).ok().filter(|_| !is_image) else {
+        let blob = encode_content(&found.data);
+        return ResourceContents::blob(blob, uri).with_mime_type(media_type);
+    };
+    let from = text.floor_char_boundary(offset);
+    let to = text.floor_char_boundary(from.saturating_add(ATTACHMENT_PAGE_BYTES));
+    let mut part = clean(&text[from..to]);
+    if to < text.len() {
+        let next = Address::Attachment(id, to);
+        let _ = write!(
+            part,
+            "\n[bytes {from} to {to} of {}; the rest: {next}]",
+            text.len()
+        );
+    }
+    ResourceContents::text(part, uri).with_mime_type(media_type)
 }
 
 /// A thread to its end: the newest is what a reader wants, and pages begin with the oldest.
@@ -197,6 +251,16 @@ mod tests {
                 &format!("relay://thread/{id}"),
                 Some(Address::Thread(id.parse().unwrap())),
             ),
+            (
+                &format!("relay://attachment/{id}"),
+                Some(Address::Attachment(id.parse().unwrap(), 0)),
+            ),
+            (
+                &format!("relay://attachment/{id}?offset=9"),
+                Some(Address::Attachment(id.parse().unwrap(), 9)),
+            ),
+            (&format!("relay://attachment/{id}?offset=x"), None),
+            ("relay://attachment/", None),
             ("relay://channel/", None),
             ("relay://channel/a/b", None),
             ("relay://channel/#general", None),

@@ -159,7 +159,10 @@ impl McpServer {
                 Ok(()) => send::call(client, arguments).await,
                 Err(refusal) => Err(refusal),
             }),
-            check::NAME => tools::result(self.check(arguments, &context).await),
+            check::NAME => match self.check(arguments, &context).await {
+                Ok((text, images)) => tools::result_with_images(text, images),
+                Err(refusal) => tools::refused(&refusal),
+            },
             people::NAME => tools::result(people::call(client, arguments).await),
             action => match self.action(action, arguments).await {
                 Ok(result) => result,
@@ -172,19 +175,19 @@ impl McpServer {
         &self,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Result<String, Refusal> {
+    ) -> Result<(String, Vec<(String, String)>), Refusal> {
         let Inner {
             client, settler, ..
         } = &*self.inner;
         let checked = check::call(client, arguments, &settler.on_the_way()).await?;
         if checked.told.marks.is_empty() {
-            return Ok(checked.text);
+            return Ok((checked.text, checked.images));
         }
         match outgoing(context) {
             Some(outgoing) => outgoing.tell(checked.told, settler.clone()),
             None => self.inner.unwritten.keep(context.id.clone(), checked.told),
         }
-        Ok(checked.text)
+        Ok((checked.text, checked.images))
     }
 
     async fn action(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, Refusal> {

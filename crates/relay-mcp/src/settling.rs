@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::ids::MessageId;
+use relay_protocol::render::UnsurfacedAttachment;
 use relay_sdk::AgentClient;
 use rmcp::model::RequestId;
 
@@ -29,6 +30,8 @@ pub(crate) struct Told {
     pub(crate) messages: Vec<MessageId>,
     /// The last one of each place: marking it as read marks those before it.
     pub(crate) marks: Vec<MessageId>,
+    /// Messages with attachments that were not shown, or not all of them; oldest first.
+    pub(crate) unsurfaced: Vec<(MessageId, Vec<UnsurfacedAttachment>)>,
 }
 
 /// Marks as read what was told, for one agent. Clones are the same.
@@ -55,8 +58,13 @@ impl Settler {
     /// It was written, or it was not.
     pub(crate) async fn settle(&self, told: Told, is_written: bool) {
         if is_written {
-            for message in &told.marks {
-                if let Err(error) = self.client.mark_read_at(*message, ReadDoor::Mcp).await {
+            // By themselves and first: what is marked with the last one of a place was shown whole.
+            let marks = told.marks.iter().map(|message| (*message, Vec::new()));
+            for (message, unsurfaced) in told.unsurfaced.iter().cloned().chain(marks) {
+                let marked = self
+                    .client
+                    .mark_read_without(message, ReadDoor::Mcp, unsurfaced);
+                if let Err(error) = marked.await {
                     // It stays unread, and is told again.
                     tracing::warn!(message.id = %message, %error, "a message that was told could not be marked as read");
                 }
@@ -148,7 +156,11 @@ mod tests {
     fn told(numbers: &[u128]) -> Told {
         let messages: Vec<_> = numbers.iter().map(|number| message(*number)).collect();
         let marks = messages.last().copied().into_iter().collect();
-        Told { messages, marks }
+        Told {
+            messages,
+            marks,
+            unsurfaced: Vec::new(),
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use relay_protocol::delivery::{DeliveryMode, DeliveryReason, MessageContext};
 use relay_protocol::ids::{DeliveryId, InvocationId};
 use relay_protocol::message::RelayMessage;
 use relay_protocol::problem::{ErrorCode, Problem};
-use relay_protocol::render::{clean, render};
+use relay_protocol::render::{AttachmentAccess, clean, render_for};
 use relay_sdk::Error;
 
 /// The most characters of a topic or the like.
@@ -58,7 +58,8 @@ impl Fence {
             idempotency_key: None,
             metadata: None,
         };
-        let text = render(message, &context, &self.0);
+        let access = Some(AttachmentAccess::McpResource);
+        let text = render_for(message, &context, &self.0, access);
         match outcome_of(message, reason) {
             Some(call) => format!("{text}\nthe outcome of invocationId {call}"),
             None => text,

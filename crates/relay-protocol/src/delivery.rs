@@ -85,7 +85,13 @@ pub const REDELIVERED: &str = "redelivered";
 /// Key of [`MessageContext::metadata`]: by how much the message comes late, in milliseconds.
 pub const LATE_MS: &str = "lateMs";
 /// Keys of [`MessageContext::metadata`] that only Relay writes.
-pub const RELAY_KEYS: [&str; 4] = [EPOCH, WAITING, REDELIVERED, LATE_MS];
+pub const RELAY_KEYS: [&str; 5] = [
+    EPOCH,
+    WAITING,
+    REDELIVERED,
+    LATE_MS,
+    crate::render::ATTACHMENTS_AS_TEXT,
+];
 
 impl MessageContext {
     /// Which offer of the delivery this is.

@@ -161,6 +161,10 @@ pub const CHAT_LOG_BYTES: usize = 8 * 1024 * 1024;
 pub const CHAT_HOLD_MAX_S: u64 = 24 * 60 * 60;
 /// How long a chat's stream is silent at most.
 pub const CHAT_HEARTBEAT_MS: u64 = 15 * 1000;
+/// Most bytes of a text attachment that are shown with its message; the rest is read by itself.
+pub const TEXT_ATTACHMENT_SHOWN_BYTES: usize = 16 * 1024;
+/// Most bytes of all text attachments of a message that are shown with it.
+pub const TEXT_ATTACHMENTS_SHOWN_BYTES: usize = 64 * 1024;
 /// The most filters that one selector may hold, counting each nested one.
 pub const FILTER_NODES: usize = 64;
 /// Most events of one batch.

@@ -1,5 +1,7 @@
 //! Messages: the durable record, where it goes, and the flat envelope that events carry beside it.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +188,19 @@ pub struct Attachment {
     /// The content as base64, where it is carried inline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
+}
+
+impl Attachment {
+    /// Carries its content inline.
+    pub fn put_content(&mut self, content: &[u8]) {
+        self.data = Some(encode_content(content));
+    }
+}
+
+/// Content as it is carried inline.
+#[must_use]
+pub fn encode_content(content: &[u8]) -> String {
+    BASE64_STANDARD.encode(content)
 }
 
 impl RelayMessage {

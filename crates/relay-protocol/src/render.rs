@@ -11,7 +11,10 @@
 //! author named is always the authenticated one. The caller brings a random token that the author
 //! could not know, and lines of the body that look like a mark or like a header are escaped by a
 //! backslash, so a body can neither end the fence early nor pretend to be another message.
+//!
+//! Text attachments whose content is inline follow, each in a fence of its own, as far as they fit (`attached.rs`).
 
+mod attached;
 mod clean;
 
 use std::fmt::Write as _;
@@ -21,7 +24,12 @@ use crate::delivery::{DeliveryReason, MessageContext, Priority};
 use crate::message::{Attachment, MessageAuthor, RelayMessage, RelayMessageTarget};
 use crate::names;
 
+pub use attached::{
+    ATTACHMENTS_AS_TEXT, AttachmentAccess, NOT_SURFACED, UnsurfacedAttachment, unsurfaced,
+};
 pub use clean::clean;
+
+use attached::{Shown, how_to_read_on, shown_contents};
 
 /// The most characters of an author's, channel's or file's name that a header shows.
 const SHOWN_NAME_CHARS: usize = 80;
@@ -36,15 +44,55 @@ const CLOSES: (&str, &str) = ("relay-", ">>>");
 /// Writes a message for a model to read, with a random token that its author could not know.
 #[must_use]
 pub fn render(message: &RelayMessage, context: &MessageContext, token: &str) -> String {
+    render_for(message, context, token, None)
+}
+
+/// The same for a reader who can get what it is not shown of attachments in this way.
+#[must_use]
+pub fn render_for(
+    message: &RelayMessage,
+    context: &MessageContext,
+    token: &str,
+    access: Option<AttachmentAccess>,
+) -> String {
     let token: String = token.chars().filter(char::is_ascii_alphanumeric).collect();
+    let attachments: Vec<(&Attachment, Shown)> = message
+        .attachments
+        .iter()
+        .zip(shown_contents(message))
+        .collect();
     let mut text = header(message, context);
     for note in notes(message, context) {
         let _ = write!(text, "\n{note}");
     }
-    let _ = write!(text, "\n{OPENS}{token}\n");
-    escape_into(&mut text, &clean(&message.text));
-    let _ = write!(text, "\n{}{token}{}", CLOSES.0, CLOSES.1);
+    for (attachment, shown) in &attachments {
+        let _ = write!(text, "\n{}", attached(attachment));
+        if let (Shown::Nothing, Some(rest)) = (shown, how_to_read_on(attachment, shown, access)) {
+            let _ = write!(text, "; to see it, {rest}");
+        }
+    }
+    fence_into(&mut text, &token, &message.text);
+    for (attachment, shown) in &attachments {
+        let Shown::Text { text: content, of } = shown else {
+            continue;
+        };
+        let _ = write!(text, "\n{HEADER} attachment {}", file_name(attachment));
+        if content.len() < *of {
+            let _ = write!(text, ", its first {} of {of} bytes", content.len());
+        }
+        if let Some(rest) = how_to_read_on(attachment, shown, access) {
+            let _ = write!(text, "; for the rest, {rest}");
+        }
+        fence_into(&mut text, &token, content);
+    }
     text
+}
+
+/// Adds what somebody wrote, between marks.
+fn fence_into(text: &mut String, token: &str, body: &str) {
+    let _ = write!(text, "\n{OPENS}{token}\n");
+    escape_into(text, &clean(body));
+    let _ = write!(text, "\n{}{token}{}", CLOSES.0, CLOSES.1);
 }
 
 fn header(message: &RelayMessage, context: &MessageContext) -> String {
@@ -141,15 +189,13 @@ fn notes(message: &RelayMessage, context: &MessageContext) -> Vec<String> {
     if let Some(waiting) = context.waiting().filter(|waiting| *waiting > 0) {
         notes.push(format!("{waiting} more waiting"));
     }
-    notes.extend(message.attachments.iter().map(attached));
     notes
 }
 
 fn attached(attachment: &Attachment) -> String {
-    let name = attachment.name.as_deref().unwrap_or("unnamed");
     let mut line = format!(
         "attached: {} {} {}",
-        quoted(name),
+        file_name(attachment),
         quoted(&attachment.media_type),
         size(attachment.size)
     );
@@ -157,6 +203,10 @@ fn attached(attachment: &Attachment) -> String {
         let _ = write!(line, " {id}");
     }
     line
+}
+
+fn file_name(attachment: &Attachment) -> String {
+    quoted(attachment.name.as_deref().unwrap_or("unnamed"))
 }
 
 fn size(bytes: u64) -> String {

@@ -299,6 +299,7 @@ const TYPES: &[(&str, Reference)] = wire_types![
     policy::RunawayPolicy,
     problem::ErrorCode,
     problem::Problem,
+    render::UnsurfacedAttachment,
     selector::Filter,
     selector::Selector,
     session::Acked,

@@ -518,9 +518,17 @@ fn person_of(agent: &AgentIdentity) -> Option<String> {
     Some(person.to_owned())
 }
 
+/// Whether a path belongs to the contract of chats, which has errors of its own.
+pub(crate) fn is_of_contract(path: &str) -> bool {
+    matches!(path, "/chat" | "/models") || path.starts_with("/chat/")
+}
+
 /// A refusal in the form of the contract.
-fn in_form(problem: &Problem) -> Response<Body> {
-    let body = json!({ "error": problem.detail, "code": problem.code });
+pub(crate) fn in_form(problem: &Problem) -> Response<Body> {
+    let mut body = json!({ "error": problem.detail, "code": problem.code });
+    if problem.retryable {
+        body["retryable"] = Value::Bool(true);
+    }
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() =
         StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

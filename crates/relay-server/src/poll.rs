@@ -7,14 +7,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use relay_core::environment::Random;
 use relay_core::link::{CloseReason, Deliver, LinkClosed, LinkId, Parcel, SessionLink};
 use relay_core::{Error, Reach};
 use relay_protocol::ids::SessionId;
 use relay_protocol::limits::{BOUNDARY_BYTES, BOUNDARY_DELIVERIES, UNREAD_PARCELS};
 use relay_protocol::link::LinkKind;
 use relay_protocol::problem::ErrorCode;
-use relay_protocol::render::render;
 use relay_protocol::session::{Attach, Attached, DueDelivery, Polled, SessionSummary};
 use relay_protocol::socket::ControlFrame;
 use tokio::sync::Notify;
@@ -199,7 +197,7 @@ pub(crate) async fn ask(
     let mut ended = by.ended();
     loop {
         let stirred = link.stirred.notified();
-        if let Some(polled) = question.take(limit as usize, &*by.app().environment().random) {
+        if let Some(polled) = question.take(limit as usize, by) {
             return Ok(polled);
         }
         if let Some(reason) = link.state().closed {
@@ -272,7 +270,7 @@ impl<'a> Question<'a> {
     }
 
     /// What came, if something did and no newer question asks for it.
-    fn take(&self, limit: usize, random: &dyn Random) -> Option<Polled> {
+    fn take(&self, limit: usize, by: &Access<Participant>) -> Option<Polled> {
         let mut state = self.link.state();
         let nothing = state.deliveries.is_empty() && state.controls.is_empty();
         if nothing || state.asked != self.number {
@@ -292,10 +290,7 @@ impl<'a> Question<'a> {
         let more = !state.deliveries.is_empty();
         drop(state);
         Some(Polled {
-            deliveries: taken
-                .into_iter()
-                .map(|deliver| due(*deliver, random))
-                .collect(),
+            deliveries: taken.into_iter().map(|deliver| due(*deliver, by)).collect(),
             controls: (!controls.is_empty()).then_some(controls),
             more,
         })
@@ -310,13 +305,15 @@ impl Drop for Question<'_> {
     }
 }
 
-/// A delivery with its text for a model, inside a fence whose token its author could not know.
-fn due(deliver: Deliver, random: &dyn Random) -> DueDelivery {
-    let token = format!("{:032x}", random.bits());
-    let text = render(&deliver.message, &deliver.context, &token);
+/// A delivery with its text for a model.
+fn due(deliver: Deliver, by: &Access<Participant>) -> DueDelivery {
+    let Deliver {
+        message, context, ..
+    } = deliver;
+    let text = by.engine().text_for_model(by.caller(), &message, &context);
     DueDelivery {
-        message: Arc::unwrap_or_clone(deliver.message),
-        context: deliver.context,
+        message: Arc::unwrap_or_clone(message),
+        context,
         text,
     }
 }

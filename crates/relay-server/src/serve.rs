@@ -29,6 +29,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use crate::access::App;
+use crate::chat;
 use crate::config::Config;
 use crate::guard::{self, Home};
 use crate::local::{Doors, LocalListener};
@@ -367,7 +368,11 @@ impl Connection {
             takes_any_body,
         );
         if let Err(problem) = allowed {
-            return Refusal::from(problem).into_response();
+            // Clients of the chat contract read `error`, whoever refuses.
+            return match chat::is_of_contract(request.uri().path()) {
+                true => chat::in_form(&problem),
+                false => Refusal::from(problem).into_response(),
+            };
         }
         let answering = self.router.clone().oneshot(request);
         match AssertUnwindSafe(answering).catch_unwind().await {

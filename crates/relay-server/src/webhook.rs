@@ -19,7 +19,6 @@ use relay_protocol::ids::{ControlId, DeliveryId, SessionId};
 use relay_protocol::limits::REASON_BYTES;
 use relay_protocol::link::{DeliverCall, LinkKind, SessionCall, WebhookLink};
 use relay_protocol::problem::{ErrorCode, Problem};
-use relay_protocol::render::render;
 use relay_protocol::session::{Attach, Attached};
 use relay_protocol::socket::{ControlFrame, ControlResult, ReceiptFrame};
 use relay_protocol::wire;
@@ -168,10 +167,15 @@ impl Callee {
             context,
         } = deliver;
         let (id, epoch) = (context.id, context.epoch());
-        let token = format!("{:032x}", self.calls.environment.random.bits());
+        // Without the engine the server is about to end; what was not handed over is offered again by the next one.
+        let Some(engine) = self.calls.engine.upgrade() else {
+            return;
+        };
+        let text = engine.text_for_model(&self.speaker, &message, &context);
+        drop(engine);
         let call = SessionCall::Deliver(Box::new(DeliverCall {
             session_id,
-            text: render(&message, &context, &token),
+            text,
             message,
             context,
         }));

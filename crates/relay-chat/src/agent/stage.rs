@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relay_harness::acp::session::{BrokerNews, Seen};
 use relay_harness::llm::new_id;
-use relay_harness::llm::run::{EndReason, Happening, MessageShown, RunEvent};
+use relay_harness::llm::run::{DroppedPart, EndReason, Happening, MessageShown, RunEvent};
 use relay_protocol::redact::Redactor;
 use tokio_util::sync::CancellationToken;
 
@@ -79,6 +79,18 @@ impl Stage {
         if ends {
             self.cancel.cancel();
         }
+    }
+
+    /// The agent can't be given these parts of what was said.
+    pub(super) fn warn(&self, dropped: Vec<DroppedPart>) {
+        let message = format!(
+            "the agent does not take {}; it works without",
+            match dropped.as_slice() {
+                [_] => "a part of what was said".to_owned(),
+                parts => format!("{} parts of what was said", parts.len()),
+            }
+        );
+        self.tell(|_| vec![Happening::Warning { message, dropped }]);
     }
 
     /// It went wrong.

@@ -7,7 +7,7 @@ use relay_protocol::permission::{ExecutionState, PermissionState};
 use serde_json::json;
 
 use crate::hall::{LONG, Plan, all, id_of, types};
-use crate::player::{answered, hall, steps};
+use crate::player::{answered, hall, prompts, steps};
 
 #[tokio::test]
 async fn an_agent_in_the_words_of_the_contract() {
@@ -195,4 +195,28 @@ async fn an_agent_that_cant_be_started_is_told_of_in_the_stream() {
     );
     let message = events[2]["message"].as_str().unwrap();
     assert!(message.contains("is not installed"), "{message}");
+}
+
+#[tokio::test]
+async fn what_an_agent_cant_be_given_is_a_warning_in_the_stream() {
+    let (hall, mut told) = hall(steps("completed")).await;
+    let image = json!({ "type": "image", "mediaType": "image/png", "data": "aGk=" });
+    let content = json!([{ "type": "text", "text": "what is this?" }, image]);
+    let messages = json!([{ "role": "user", "content": content }]);
+    let mut look = hall
+        .begin_with(json!({ "agent": "fake", "messages": messages }))
+        .await;
+    let warning = look.until("warning").await;
+    let dropped = json!([{ "type": "image", "mediaType": "image/png", "message": 0, "part": 1 }]);
+    assert_eq!(warning["dropped"], dropped);
+    let text = warning["message"].as_str().unwrap();
+    assert!(text.contains("the agent does not take"), "{text}");
+    // It is before all that the agent does, and the agent knows that something is missing.
+    assert_eq!(types(&look.seen), ["connected", "harness_start", "warning"]);
+    let relay = look.until("relay").await;
+    hall.approve(&look, &relay).await;
+    look.end().await;
+    let prompts = prompts(&mut told);
+    assert!(prompts[0].contains("an image of type image/png, which can't be given to this agent"));
+    assert!(!prompts[0].contains("aGk="));
 }

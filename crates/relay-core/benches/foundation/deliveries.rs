@@ -248,7 +248,7 @@ async fn beside(waiting: usize) -> (f64, f64) {
             workspace_no: scene.workspace_no,
             reader: reader.no,
             messages: vec![sent.message_id],
-            door: relay_protocol::api::messages::ReadDoor::Inbox,
+            reading: relay_protocol::api::messages::ReadDoor::Inbox.into(),
             offered: Vec::new(),
             gate: gate.clone(),
             at: sent.message.created_at,

@@ -13,7 +13,6 @@ mod receipts;
 mod waits;
 
 use relay_protocol::agent::Metadata;
-use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{DeliveryMode, MessageReceipt, Surfaced};
 use relay_protocol::delivery_state::IllegalDeliveryTransition;
 use relay_protocol::ids::{DeliveryId, SessionId};
@@ -23,7 +22,7 @@ use relay_protocol::time::Timestamp;
 
 use self::change::Change;
 use super::history::{Entry, Offer};
-use crate::store::{DeliveryRow, SessionNo};
+use crate::store::{DeliveryRow, Reading, SessionNo};
 
 /// The reason when a session stays silent.
 pub const NO_RECEIPT: &str = "no_receipt";
@@ -98,7 +97,7 @@ pub enum Step {
     /// The time until which it waits has come.
     Woken,
     /// The agent has read the message without a session.
-    Read(ReadDoor),
+    Read(Reading),
     /// Somebody wants another try.
     Retried,
     /// Somebody lets it go at any moment.
@@ -325,7 +324,7 @@ pub fn apply(row: &DeliveryRow, step: &Step, given: &Circumstances<'_>) -> Appli
         Step::Expired { recall } => change.expired(recall),
         Step::Cancelled { reason, recall } => change.cancelled(reason.clone(), recall),
         Step::Woken => change.woken(),
-        Step::Read(door) => change.read(*door),
+        Step::Read(reading) => change.read(reading),
         Step::Retried => change.retried(),
         Step::Flushed => change.flushed(),
         Step::AgentReleased { recall } => change.agent_released(recall),

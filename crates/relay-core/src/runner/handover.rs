@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use relay_protocol::delivery::{EPOCH, LATE_MS, MessageContext, Priority, REDELIVERED, WAITING};
 use relay_protocol::message::{Attachment, AttachmentKind, RelayMessage};
+use relay_protocol::render::{ATTACHMENTS_AS_TEXT, UnsurfacedAttachment};
 use relay_protocol::time::Timestamp;
 
 use super::state::Offered;
@@ -27,6 +28,15 @@ pub(super) fn context(
     }
     if row.redelivered {
         metadata.insert(REDELIVERED.to_owned(), true.into());
+    }
+    if offered.lines_for_images {
+        let images = content.message.attachments.iter();
+        let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
+        let list =
+            images.map(|image| UnsurfacedAttachment::new(image, "the session takes no images"));
+        // Plain data, which can always be written.
+        let list = serde_json::to_value(list.collect::<Vec<_>>()).unwrap_or_default();
+        metadata.insert(ATTACHMENTS_AS_TEXT.to_owned(), list);
     }
     let late = now.as_millis() - row.at.as_millis();
     if late > LATE_AFTER_MS {

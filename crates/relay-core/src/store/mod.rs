@@ -63,8 +63,8 @@ pub use self::reply::Reply;
 pub use self::requests::{
     Author, ChannelChange, Erasure, InboxQuery, Joining, MessageEdit, NewAgent, NewAttachmentRow,
     NewChannel, NewMessage, NewObserver, NewToken, NewWorkspace, PageRequest, Place,
-    ReactionRequest, ReadMark, ReaderGate, Retention, Revocation, Search, TokenRotation, Viewer,
-    WorkspaceChange,
+    ReactionRequest, ReadMark, ReaderGate, Reading, Retention, Revocation, Search, TokenRotation,
+    Viewer, WorkspaceChange,
 };
 pub use self::sent::{DeliveryContent, Recipient, SendRecord};
 pub use self::session_requests::{

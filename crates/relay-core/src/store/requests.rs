@@ -13,6 +13,7 @@ use relay_protocol::ids::{
 };
 use relay_protocol::message::{Attachment, AttachmentKind};
 use relay_protocol::policy::PolicyPatch;
+use relay_protocol::render::UnsurfacedAttachment;
 use relay_protocol::time::Timestamp;
 
 use super::chain::Hash;
@@ -409,6 +410,24 @@ pub struct InboxQuery {
     pub beside: Vec<DeliveryRow>,
 }
 
+/// How a message was read that no session showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Where.
+    pub door: ReadDoor,
+    /// The attachments that the reader was not shown, or not all of.
+    pub unsurfaced: Vec<UnsurfacedAttachment>,
+}
+
+impl From<ReadDoor> for Reading {
+    fn from(door: ReadDoor) -> Self {
+        Self {
+            door,
+            unsurfaced: Vec::new(),
+        }
+    }
+}
+
 /// Messages that an agent has read.
 pub struct ReadMark {
     /// The workspace.
@@ -417,8 +436,8 @@ pub struct ReadMark {
     pub reader: AgentNo,
     /// The last ones, one for each place.
     pub messages: Vec<MessageId>,
-    /// Where.
-    pub door: ReadDoor,
+    /// Where, and what of the message was not shown there. With several messages nothing is said of their attachments.
+    pub reading: Reading,
     /// Deliveries that a session is about to answer for itself.
     pub offered: Vec<Position>,
     /// What is not settled by reading, because it has to wait.

@@ -159,7 +159,7 @@ impl Backstage {
             workspace_no: self.workspace_no,
             reader,
             messages,
-            door: ReadDoor::Inbox,
+            reading: ReadDoor::Inbox.into(),
             offered: Vec::new(),
             gate: ReaderGate {
                 session: None,

@@ -20,7 +20,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use event::{
-    AskedShown, EndReason, Happening, MessageShown, ResolvedShown, RunEvent, UsageShown,
+    AskedShown, DroppedPart, EndReason, Happening, MessageShown, ResolvedShown, RunEvent,
+    UsageShown,
 };
 use machine::{Machine, Step};
 

@@ -35,7 +35,7 @@ use super::models::{Model, Models};
 use super::permits::RelayPermits;
 use super::retry::RetryPolicy;
 use super::run::{EndReason, RunEvent, RunOutcome, RunSetup, run};
-use super::tools::{SendTool, Tools};
+use super::tools::{ReadAttachmentTool, SendTool, Tools};
 
 /// Why what comes for a conversation that is over fails.
 const CONVERSATION_OVER: &str = "the conversation has ended";
@@ -127,7 +127,7 @@ async fn put_on(
     let events = Arc::new(OnceLock::new());
     let (over, is_over) = watch::channel(false);
     let served = Served {
-        identity: agent.identity().clone(),
+        agent: agent.clone(),
         bag: bag.clone(),
         events: events.clone(),
         release: release.clone(),
@@ -290,7 +290,10 @@ impl Driver {
             let setup = RunSetup {
                 model: setup.model,
                 models: setup.models,
-                tools: setup.tools.with(SendTool::new(agent, session)),
+                tools: setup
+                    .tools
+                    .with(SendTool::new(agent.clone(), session))
+                    .with(ReadAttachmentTool::new(agent)),
                 permits: Arc::new(permits),
                 limits: setup.limits,
                 retry: setup.retry,

@@ -8,6 +8,7 @@ mod bash;
 mod output;
 mod patch;
 mod read;
+mod read_attachment;
 mod send;
 #[cfg(unix)]
 mod workspace;
@@ -28,6 +29,7 @@ pub use agent::AgentTool;
 pub use bash::{BashTool, Shell};
 pub use patch::PatchTool;
 pub use read::ReadTool;
+pub use read_attachment::ReadAttachmentTool;
 pub use send::SendTool;
 pub use workspace::Workspace;
 #[cfg(not(unix))]
@@ -49,6 +51,11 @@ pub trait Tool: Send + Sync {
     /// Whether it may run beside others of its turn.
     fn sharing(&self) -> Sharing {
         Sharing::Exclusive
+    }
+
+    /// Whether somebody has to allow a call. Not where it only reads what the agent was sent.
+    fn needs_permission(&self) -> bool {
+        true
     }
 
     /// Whether it can be called like this; the error is for the model.

@@ -11,13 +11,15 @@ use std::collections::{BTreeMap, HashSet};
 use relay_protocol::api::messages::{Inbox, InboxItem, InboxWaiting};
 use relay_protocol::delivery::{DeliveryMode, DeliveryState, MessageReceipt};
 use relay_protocol::ids::MessageId;
-use relay_protocol::message::RelayMessageTarget;
+use relay_protocol::message::{AttachmentKind, RelayMessage, RelayMessageTarget};
+use relay_protocol::render::unsurfaced;
 use relay_sdk::{AgentClient, FlushInput};
 use rmcp::model::{JsonObject, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::input;
+use crate::contents::fetch_contents;
 use crate::limits::{CHECKED_BYTES, CHECKED_MESSAGES};
 use crate::settling::Told;
 use crate::words::{self, Fence, Refusal};
@@ -53,6 +55,8 @@ struct Input {
 /// What is to be told, and what is settled by telling it.
 pub(crate) struct Checked {
     pub(crate) text: String,
+    /// What is shown beside the text: media types, and content as base64.
+    pub(crate) images: Vec<(String, String)>,
     pub(crate) told: Told,
 }
 
@@ -69,18 +73,32 @@ pub(crate) async fn call(
         let which = mode.map_or(all.clone(), |mode| all.mode(mode));
         parts.push(flushed(&client.deliveries().flush(which).await?));
     }
-    let inbox = client.inbox().await?;
+    let mut inbox = client.inbox().await?;
+    fetch_contents(client, &mut inbox.items).await;
     let fence = Fence::new()?;
     let choice = choose(&inbox, on_the_way, |item| {
         fence.around(&item.message, item.reason)
     });
-    let told = choice.told();
+    let mut told = choice.told();
     parts.extend(choice.into_text());
     parts.extend(waiting(&inbox.waiting));
+    let shown = inbox.items.iter().map(|item| &item.message);
+    let shown = shown.filter(|message| told.messages.contains(&message.id));
+    let images = shown.clone().flat_map(images_of).collect();
+    let unsurfaced = shown.map(|message| (message.id, unsurfaced(message, None)));
+    told.unsurfaced = unsurfaced.filter(|(_, list)| !list.is_empty()).collect();
     Ok(Checked {
         text: parts.join("\n\n"),
+        images,
         told,
     })
+}
+
+/// The images of a message that were fetched.
+fn images_of(message: &RelayMessage) -> impl Iterator<Item = (String, String)> {
+    let images = message.attachments.iter();
+    let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
+    images.filter_map(|image| Some((image.media_type.clone(), image.data.clone()?)))
 }
 
 /// The mode that is flushed; none: every one.
@@ -218,6 +236,7 @@ impl Choice<'_> {
         Told {
             messages: self.shown.iter().map(|(id, _)| *id).collect(),
             marks: self.marks.iter().map(|(_, id)| *id).collect(),
+            unsurfaced: Vec::new(),
         }
     }
 

@@ -46,6 +46,14 @@ pub(crate) fn result(answer: Result<String, Refusal>) -> CallToolResult {
     }
 }
 
+/// A result that the model reads, with what it sees: media types, and content as base64.
+pub(crate) fn result_with_images(text: String, images: Vec<(String, String)>) -> CallToolResult {
+    let images = images.into_iter();
+    let images = images.map(|(media_type, data)| ContentBlock::image(data, media_type));
+    let content = std::iter::once(ContentBlock::text(text)).chain(images);
+    CallToolResult::success(content.collect())
+}
+
 /// A result that tells the model what is wrong.
 pub(crate) fn refused(refusal: &Refusal) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(words::refusal(refusal))])

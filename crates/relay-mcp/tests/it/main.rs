@@ -7,6 +7,7 @@
 
 mod actions;
 mod client;
+mod contents;
 mod http;
 #[path = "../../../relay-server/tests/it/layout.rs"]
 mod layout;

@@ -39,7 +39,7 @@ async fn channels_and_threads_are_read_without_being_marked() {
             .await
             .unwrap()
             .len(),
-        2
+        3
     );
     assert_eq!(read(&mcp, GENERAL).await.unwrap(), "");
     let root = alice

@@ -12,6 +12,7 @@ use crate::delivery_record::WaitReason;
 use crate::ids::{AttachmentId, ConversationId, DeliveryId, MessageId};
 use crate::message::{AttachmentKind, MessageAuthor, RelayMessage, RelayMessageTarget};
 use crate::problem::Problem;
+use crate::render::UnsurfacedAttachment;
 use crate::time::Timestamp;
 use crate::wire::{literals, variant};
 
@@ -331,6 +332,9 @@ pub struct MarkRead {
     /// Where it was read; absent: in the inbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub door: Option<ReadDoor>,
+    /// The attachments of this message that the reader was not shown, or not all of, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_surfaced: Option<Vec<UnsurfacedAttachment>>,
 }
 
 literals! {

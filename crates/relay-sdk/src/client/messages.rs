@@ -7,6 +7,7 @@ use relay_protocol::api::messages::{
 };
 use relay_protocol::ids::MessageId;
 use relay_protocol::message::RelayMessage;
+use relay_protocol::render::UnsurfacedAttachment;
 
 use super::sending::Sending;
 use super::{Client, page, part};
@@ -66,7 +67,21 @@ impl Client {
 
     /// The same, and says where it was read.
     pub async fn mark_read_at(&self, message_id: MessageId, door: ReadDoor) -> Result<()> {
-        self.mark(message_id, MarkRead { door: Some(door) }).await
+        self.mark_read_without(message_id, door, Vec::new()).await
+    }
+
+    /// The same for a reader who was not shown these attachments of the message, or not all of them. The receipt says so.
+    pub async fn mark_read_without(
+        &self,
+        message_id: MessageId,
+        door: ReadDoor,
+        not_surfaced: Vec<UnsurfacedAttachment>,
+    ) -> Result<()> {
+        let body = MarkRead {
+            door: Some(door),
+            not_surfaced: (!not_surfaced.is_empty()).then_some(not_surfaced),
+        };
+        self.mark(message_id, body).await
     }
 
     async fn mark(&self, message_id: MessageId, body: MarkRead) -> Result<()> {

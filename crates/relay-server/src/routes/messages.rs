@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use relay_core::Upload;
 use relay_core::store::AttachmentContent;
+use relay_core::{Reading, Upload};
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
     AddReaction, AttachmentStored, DeliverySummary, EditMessage, MarkRead, MessageSent,
@@ -183,9 +183,12 @@ async fn read(
     by: Access<Agent>,
     call: Call<(MessageId,), (), OptionalJson<MarkRead>>,
 ) -> Result<Nothing, Refusal> {
-    let OptionalJson(MarkRead { door }) = call.body;
-    let door = door.unwrap_or(ReadDoor::Inbox);
-    let read = by.engine().mark_read_at(by.caller(), call.path.0, door);
+    let OptionalJson(MarkRead { door, not_surfaced }) = call.body;
+    let reading = Reading {
+        door: door.unwrap_or(ReadDoor::Inbox),
+        unsurfaced: not_surfaced.unwrap_or_default(),
+    };
+    let read = by.engine().mark_read_at(by.caller(), call.path.0, reading);
     read.await?;
     Ok(Nothing)
 }

@@ -183,3 +183,34 @@ async fn anybody_may_begin_chats_if_the_program_says_so() {
     let agent = world.agent("alice").await;
     assert_eq!(agent.ask(begin()).await.refused(403), "forbidden");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_before_the_route_is_in_the_contracts_form() {
+    let (world, _told) = world(false).await;
+    let form = Raw::new("POST", "/chat").body("application/x-www-form-urlencoded", "a=b");
+    let requests = [
+        (
+            begin().header("host", "evil.example"),
+            403,
+            "foreign_origin",
+        ),
+        (
+            begin().header("origin", "https://evil.example"),
+            403,
+            "foreign_origin",
+        ),
+        (form, 415, "unsupported_media_type"),
+        (
+            Raw::new("GET", "/models").header("origin", "null"),
+            403,
+            "foreign_origin",
+        ),
+    ];
+    for (request, status, code) in requests {
+        let answer = world.key.ask(request).await;
+        let refused = answer.expect(status);
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert!(refused["error"].is_string(), "{refused}");
+        assert_eq!(refused["code"], code);
+    }
+}

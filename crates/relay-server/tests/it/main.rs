@@ -9,6 +9,7 @@
 mod actions;
 mod attachments;
 mod chat;
+mod contents;
 mod description;
 mod doors;
 mod events;

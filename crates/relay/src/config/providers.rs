@@ -26,8 +26,8 @@ pub(crate) struct ProviderConfig {
     /// Its key; absent: none, or that of `key_env`.
     #[serde(default)]
     pub(crate) key: Option<String>,
-    /// The variable that has its key.
-    #[serde(default)]
+    /// The variable that has its key; `api_key_env` is the same.
+    #[serde(default, alias = "api_key_env")]
     pub(crate) key_env: Option<String>,
     /// Its models; absent: any.
     #[serde(default)]
@@ -47,7 +47,8 @@ pub(crate) enum ProviderKind {
     OpenaiResponses,
     /// Anthropic's Messages.
     Anthropic,
-    /// A script of one's own.
+    /// A script of one's own; `scripted` is the same.
+    #[serde(alias = "scripted")]
     Script,
 }
 
@@ -96,6 +97,18 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["demo", "local"]);
         assert_eq!(found[1].1.kind, ProviderKind::Openai);
+    }
+
+    #[test]
+    fn the_names_of_other_documents_are_accepted() {
+        let file = "[providers.a]\nkind = \"anthropic\"\napi_key_env = \"A_KEY\"\n\
+                    [providers.b]\nkind = \"scripted\"\nscript = \"b.json\"";
+        let found = providers(file).unwrap();
+        assert_eq!(found[0].1.key_env.as_deref(), Some("A_KEY"));
+        assert_eq!(found[1].1.kind, ProviderKind::Script);
+        let both = "[providers.a]\nkind = \"openai\"\nkey_env = \"A\"\napi_key_env = \"B\"";
+        let error = format!("{:#}", providers(both).unwrap_err());
+        assert!(error.contains("duplicate field"), "{error}");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Steps after which a delivery waits for its boundary again; and the one that needs no session.
 
 use relay_protocol::agent::Metadata;
-use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery::{DOOR, DeliveredReceipt, DeliveryState, MessageReceipt};
 use relay_protocol::delivery_record::{DecisionOutcome, ReceiptSource, StoredReceipt};
 use relay_protocol::delivery_state::DeliveryCause;
+use relay_protocol::render::NOT_SURFACED;
 
 use super::change::{Change, millis};
 use super::{Applied, Fact, FactKind, Moved};
 use crate::delivery::history::Entry;
-use crate::store::DeliveryRow;
+use crate::store::{DeliveryRow, Reading};
 
 impl Change<'_> {
     pub(super) fn woken(&self) -> Applied {
@@ -87,7 +87,7 @@ impl Change<'_> {
         }))
     }
 
-    pub(super) fn read(&self, door: ReadDoor) -> Applied {
+    pub(super) fn read(&self, reading: &Reading) -> Applied {
         let to = DeliveryState::Delivered;
         if let Err(refused) = self
             .row
@@ -97,7 +97,12 @@ impl Change<'_> {
             return Applied::Refused(refused);
         }
         let mut metadata = Metadata::new();
-        metadata.insert(DOOR.to_owned(), door.as_str().into());
+        metadata.insert(DOOR.to_owned(), reading.door.as_str().into());
+        if !reading.unsurfaced.is_empty() {
+            // Plain data, which can always be written.
+            let list = serde_json::to_value(&reading.unsurfaced).unwrap_or_default();
+            metadata.insert(NOT_SURFACED.to_owned(), list);
+        }
         let receipt = MessageReceipt::Delivered(DeliveredReceipt {
             delivery_id: self.given.id,
             metadata: Some(metadata.clone()),

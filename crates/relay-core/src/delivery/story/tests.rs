@@ -371,7 +371,7 @@ fn late_receipts_and_ends_of_our_own() {
         (ReadDoor::Mcp, "read over MCP"),
     ] {
         let story = format!("+9.0 s  delivered, {read}\n         end: delivered");
-        let tale = Tale::of(pending()).step(9_000, Step::Read(door));
+        let tale = Tale::of(pending()).step(9_000, Step::Read(door.into()));
         tale.reads(None, &story);
     }
 }

@@ -280,7 +280,7 @@ fn the_last_change_is_found_among_notes_and_older_ones() {
         waits_for: None,
         until: None,
     });
-    let mut all = entries(Step::Read(ReadDoor::Inbox));
+    let mut all = entries(Step::Read(ReadDoor::Inbox.into()));
     all.push(held);
     all.extend(entries(answered(Some(offer(1)))));
     let found = LastChange::among(&all).unwrap();

@@ -344,10 +344,9 @@ impl Tx<'_> {
         if waiting < PERMISSIONS_PENDING {
             return Ok(());
         }
-        Err(Error::LimitExceeded {
+        Err(Error::TooManyWaiting {
             what: "permission requests that wait for a decision",
             most: PERMISSIONS_PENDING,
-            found: waiting + 1,
         })
     }
 

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use relay_protocol::api::Page;
 use relay_protocol::api::messages::{
-    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, InboxWaiting, Reaction, SeenBy,
+    Conversation, Inbox, InboxChannel, InboxConversation, InboxItem, InboxWaiting, Reaction,
+    ReadDoor, SeenBy,
 };
 use relay_protocol::delivery::{DeliveryReason, DeliveryState};
 use relay_protocol::event::{MessageReacted, MessageRead, ReactionChange, RelayEvent};
 use relay_protocol::ids::ConversationId;
 use relay_protocol::limits::{REACTIONS_PER_MESSAGE, UNREAD_COUNTED};
+use relay_protocol::render::UnsurfacedAttachment;
 use relay_protocol::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -17,7 +19,7 @@ use super::channels::page_of;
 use super::codes::Code;
 use super::delivery_read::delivery_to;
 use super::delivery_rows::load_delivery;
-use super::directory::{ROOM_COLUMNS, read_room};
+use super::directory::{ROOM_COLUMNS, from_json, read_room};
 use super::message_read::{FullMessage, cursor, full_at, load, reactions};
 use super::room_index;
 use super::steps::Taken;
@@ -27,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::store::position::Position;
 use crate::store::records::{AgentNo, RoomKind, RoomNo, RoomRow, WorkspaceRow};
 use crate::store::requests::{InboxQuery, PageRequest, ReactionRequest, ReadMark, Viewer};
-use crate::store::sent::events_before_deliveries;
+use crate::store::sent::{Extra, events_before_deliveries};
 
 pub(super) fn react(tx: &mut Tx<'_>, request: &ReactionRequest) -> Result<Vec<Reaction>> {
     let workspace = tx.workspace(request.workspace_no)?;
@@ -128,10 +130,31 @@ fn settle_read(tx: &mut Tx<'_>, full: &FullMessage, mark: &ReadMark) -> Result<(
         let stored = load_delivery(tx.connection, position)?;
         let waits = mark.gate.wait_reason(&stored.row).is_some();
         if !waits && !stored.row.state.is_with_session() {
-            tx.step(stored, &Taken::plain(&Step::Read(mark.door), mark.at))?;
+            let mut reading = match stored.row.message == full.position {
+                true => mark.reading.clone(),
+                false => mark.reading.door.into(),
+            };
+            if reading.door == ReadDoor::Inbox {
+                reading.unsurfaced = named_attachments(tx, stored.row.message)?;
+            }
+            tx.step(stored, &Taken::plain(&Step::Read(reading), mark.at))?;
         }
     }
     Ok(())
+}
+
+/// The attachments of a message as an inbox shows them: by name, their content is read by itself.
+fn named_attachments(tx: &Tx<'_>, message: Position) -> Result<Vec<UnsurfacedAttachment>> {
+    let extra: Option<String> = tx
+        .query("SELECT extra FROM messages WHERE position = ?1")?
+        .query_row([message.key()], |row| row.get(0))?;
+    let extra: Option<Extra> = extra.as_deref().map(from_json).transpose()?;
+    let attachments = extra.map(|extra| extra.attachments).unwrap_or_default();
+    let why = "the inbox names it; its content is read by itself";
+    let named = attachments.iter();
+    Ok(named
+        .map(|attachment| UnsurfacedAttachment::new(attachment, why))
+        .collect())
 }
 
 /// Most messages of one room that are looked at for an inbox.

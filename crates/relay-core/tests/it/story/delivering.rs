@@ -146,7 +146,7 @@ impl Tale {
         );
         let events = self.logs(&["delivery.cancelled"]).await;
         assert_eq!(json!(events[0])["reason"], "not needed");
-        for step in [Step::Retried, Step::Read(ReadDoor::Inbox)] {
+        for step in [Step::Retried, Step::Read(ReadDoor::Inbox.into())] {
             let refused = self.behind.take(id, step).await.unwrap_err();
             assert_eq!(refused.code(), ErrorCode::IllegalTransition);
         }
@@ -331,7 +331,7 @@ impl Tale {
         assert_eq!(found.id(self.workspace_id), first, "it is on its way");
         self.logs_nothing().await;
         self.behind
-            .take(first, Step::Read(ReadDoor::Inbox))
+            .take(first, Step::Read(ReadDoor::Inbox.into()))
             .await
             .unwrap();
         self.logs(&["delivery.delivered"]).await;

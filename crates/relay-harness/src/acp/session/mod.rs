@@ -8,7 +8,6 @@
 mod broker;
 mod changes;
 mod driver;
-mod images;
 mod parcel;
 mod place;
 mod reporter;
@@ -22,7 +21,7 @@ use relay_protocol::agent::AgentIdentity;
 use relay_protocol::capability::AgentSessionCapabilities;
 use relay_protocol::delivery::{MessageContext, MessageReceipt};
 use relay_protocol::ids::{DeliveryId, RunId};
-use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::message::RelayMessage;
 use relay_protocol::permission::Permissions;
 use relay_protocol::status::AgentStatus;
 use relay_sdk::{
@@ -41,6 +40,7 @@ pub use self::watch::{Seen, Watch};
 use super::content::PromptContent;
 use super::host::{HostError, Session};
 use crate::guidance::is_guidance;
+use crate::surfacing::fetch;
 
 /// What is said when there is nobody to give a message to.
 const GONE: &str = "the agent has ended";
@@ -188,12 +188,15 @@ impl AgentDeliveryAdapter for AcpSession {
         if self.is_conversation && is_guidance(&message) {
             // Whoever it is meant for has it with the decision.
             let evidence = json!({"by": "decision"});
-            return Ok(parcel::delivered(ctx.id, parcel::PROMPT_DOOR, evidence));
+            return Ok(parcel::delivered(
+                ctx.id,
+                parcel::PROMPT_DOOR,
+                evidence,
+                &[],
+            ));
         }
         let kinds = &self.capabilities.messaging.attachments;
-        if kinds.contains(&AttachmentKind::Image)
-            && let Some(receipt) = images::fetch(&self.client, &mut message).await
-        {
+        if let Some(receipt) = fetch(&self.client, &mut message, kinds).await {
             return Ok(receipt);
         }
         let (reply, replied) = oneshot::channel();

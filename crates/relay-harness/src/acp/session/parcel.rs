@@ -5,13 +5,14 @@ use relay_protocol::delivery::{
     AcceptedReceipt, DOOR, DeliveredReceipt, MessageContext, MessageReceipt,
 };
 use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::{AttachmentKind, RelayMessage};
-use relay_protocol::render::render;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::render::UnsurfacedAttachment;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::watch::Seen;
 use crate::acp::content::PromptContent;
+use crate::surfacing::{SurfacedMessage, note_unsurfaced};
 
 /// The door of what came as a prompt.
 pub(super) const PROMPT_DOOR: &str = "acp.prompt";
@@ -25,6 +26,8 @@ pub(super) type Reply = oneshot::Sender<MessageReceipt>;
 pub(super) struct Delivery {
     pub(super) id: DeliveryId,
     pub(super) content: Vec<PromptContent>,
+    /// What of the message the agent is not shown, or not all of.
+    pub(super) unsurfaced: Vec<UnsurfacedAttachment>,
     /// The message, without the content of its attachments, and how it came.
     pub(super) origin: Box<(RelayMessage, MessageContext)>,
     /// Whoever offered it; nothing once it was told that it is accepted.
@@ -35,7 +38,7 @@ impl Delivery {
     pub(super) fn new(
         message: &RelayMessage,
         context: &MessageContext,
-        content: Vec<PromptContent>,
+        surfaced: SurfacedMessage,
         reply: Reply,
     ) -> Self {
         let mut origin = Box::new((message.clone(), context.clone()));
@@ -44,7 +47,8 @@ impl Delivery {
         }
         Self {
             id: context.id,
-            content,
+            content: content(&surfaced),
+            unsurfaced: surfaced.unsurfaced,
             origin,
             reply: Some(reply),
         }
@@ -74,10 +78,17 @@ impl Delivery {
 }
 
 /// The receipt of what the agent has shown to have.
-pub(super) fn delivered(id: DeliveryId, door: &str, evidence: Value) -> MessageReceipt {
+pub(super) fn delivered(
+    id: DeliveryId,
+    door: &str,
+    evidence: Value,
+    unsurfaced: &[UnsurfacedAttachment],
+) -> MessageReceipt {
+    let mut metadata = metadata(door, evidence);
+    note_unsurfaced(&mut metadata, unsurfaced);
     MessageReceipt::Delivered(DeliveredReceipt {
         delivery_id: id,
-        metadata: Some(metadata(door, evidence)),
+        metadata: Some(metadata),
     })
 }
 
@@ -99,22 +110,13 @@ pub(super) fn with_id(mut receipt: MessageReceipt, id: DeliveryId) -> MessageRec
     receipt
 }
 
-/// A message as a prompt: its text as everybody's, and its images, which are inline by now.
-pub(super) fn content(
-    message: &RelayMessage,
-    context: &MessageContext,
-) -> Result<Vec<PromptContent>, String> {
-    let mut token = [0; 8];
-    getrandom::fill(&mut token).map_err(|_| "there is no randomness for the fence".to_owned())?;
-    let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut content = vec![PromptContent::Text(render(message, context, &token))];
-    let images = message.attachments.iter();
-    let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
-    content.extend(images.filter_map(|image| {
-        Some(PromptContent::Image {
-            data: image.data.clone()?,
-            mime_type: image.media_type.clone(),
-        })
-    }));
-    Ok(content)
+/// A message as a prompt.
+fn content(surfaced: &SurfacedMessage) -> Vec<PromptContent> {
+    let images = surfaced.images.iter();
+    let images = images.map(|(media_type, data)| PromptContent::Image {
+        data: data.clone(),
+        mime_type: media_type.clone(),
+    });
+    let text = PromptContent::Text(surfaced.text.clone());
+    std::iter::once(text).chain(images).collect()
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
-use relay_protocol::permission::{PermissionOutcome, ToolParams};
+use futures_util::future::{BoxFuture, join_all, ready};
+use relay_protocol::permission::{PermissionOutcome, PermissionRecord, ToolParams};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
@@ -120,6 +120,13 @@ async fn prepare(context: &Context, planned: &Planned, turn_id: &str) -> Asked {
         tool_call_id: planned.id.clone(),
         turn_id: turn_id.to_owned(),
     };
+    if !tool.needs_permission() {
+        return Asked::May {
+            tool,
+            request: Arc::new(NoQuestion(ask.params)),
+            place: None,
+        };
+    }
     // Not waited for: those that hold the places may wait for calls of this very turn.
     let Ok(place) = context.shared.questions.clone().try_acquire_owned() else {
         let most = context.shared.limits.questions;
@@ -146,6 +153,33 @@ async fn prepare(context: &Context, planned: &Planned, turn_id: &str) -> Asked {
         tool,
         request,
         place: Some(place),
+    }
+}
+
+/// A call that nobody has to allow: it runs as it is, and nothing of it is written down.
+struct NoQuestion(ToolParams);
+
+impl PermitRequest for NoQuestion {
+    fn pending(&self) -> Option<PermissionRecord> {
+        None
+    }
+
+    fn decided(&self) -> BoxFuture<'_, Result<Settled, PermitError>> {
+        let verdict = Verdict::Allowed(self.0.clone());
+        let outcome = None;
+        ready(Ok(Settled { verdict, outcome })).boxed()
+    }
+
+    fn start(&self, _: ToolParams) -> BoxFuture<'_, Result<(), PermitError>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn finish(&self, _: ToolEnd) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
+
+    fn cancel(&self, _: &'static str) -> BoxFuture<'_, Option<PermissionOutcome>> {
+        ready(None).boxed()
     }
 }
 

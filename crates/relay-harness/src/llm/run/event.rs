@@ -14,6 +14,7 @@ use relay_protocol::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::llm::conversation::Media;
 use crate::llm::provider::Usage;
 
 /// Something that happened, and where.
@@ -64,6 +65,14 @@ pub enum Happening {
     /// A message of the relay has come into the conversation.
     #[serde(rename = "message")]
     Message(Box<MessageShown>),
+    /// Something of what was said can't be given to whoever answers.
+    #[serde(rename = "warning")]
+    Warning {
+        /// What is wrong.
+        message: String,
+        /// The parts that are left out.
+        dropped: Vec<DroppedPart>,
+    },
     /// What one question cost.
     #[serde(rename = "usage")]
     Usage(UsageShown),
@@ -134,6 +143,7 @@ impl Happening {
             Self::Text { .. } => "text",
             Self::Reasoning { .. } => "reasoning",
             Self::Message(_) => "message",
+            Self::Warning { .. } => "warning",
             Self::Usage(_) => "usage",
             Self::Asked(_) => "relay",
             Self::Resolved(_) => "relay_resolved",
@@ -164,6 +174,34 @@ pub enum EndReason {
     Cancelled,
     /// Something went wrong.
     Error,
+}
+
+/// A part of what was said that is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DroppedPart {
+    /// `image` or `document`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What it is, such as `image/png`.
+    pub media_type: String,
+    /// Which of the messages it is in, counted from 0.
+    pub message: usize,
+    /// Which part of its content it is, counted from 0.
+    pub part: usize,
+}
+
+impl DroppedPart {
+    /// A part of this kind, by its place: message and part.
+    #[must_use]
+    pub fn new(kind: &'static str, media: &Media, (message, part): (usize, usize)) -> Self {
+        Self {
+            kind,
+            media_type: media.media_type.clone(),
+            message,
+            part,
+        }
+    }
 }
 
 /// A message that has come into a conversation, as those who look at it see it.

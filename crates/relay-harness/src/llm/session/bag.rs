@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use relay_protocol::agent::Metadata;
 use relay_protocol::delivery::{DOOR, DeliveredReceipt, MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
-use relay_protocol::message::{AttachmentKind, RelayMessage};
-use relay_protocol::render::render;
+use relay_protocol::message::RelayMessage;
+use relay_protocol::render::UnsurfacedAttachment;
 use relay_sdk::{AttachedSession, failed_for_now};
 use tokio::sync::Notify;
 
 use super::served::Mail;
 use crate::llm::conversation::{Content, Media, Message};
 use crate::llm::run::{Incoming, MessageShown};
+use crate::surfacing::{SurfacedMessage, note_unsurfaced};
 
 /// Most messages that wait.
 const MAX_WAITING: usize = 256;
@@ -25,39 +26,40 @@ const PROMPT_DOOR: &str = "llm.prompt";
 pub(super) struct Delivery {
     id: DeliveryId,
     content: Vec<Content>,
+    /// What of it the model is not shown, or not all of.
+    unsurfaced: Vec<UnsurfacedAttachment>,
     shown: MessageShown,
 }
 
 impl Delivery {
-    /// Its text as everybody's, and its inline images.
-    pub(super) fn new(message: &RelayMessage, context: &MessageContext) -> Result<Self, String> {
-        let mut token = [0; 8];
-        getrandom::fill(&mut token)
-            .map_err(|_| "there is no randomness for the fence".to_owned())?;
-        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut content = vec![Content::Text(render(message, context, &token))];
-        let images = message.attachments.iter();
-        let images = images.filter(|attachment| attachment.kind == AttachmentKind::Image);
-        content.extend(images.filter_map(|image| {
-            Some(Content::Image(Media {
-                data: image.data.clone()?,
-                media_type: image.media_type.clone(),
-            }))
-        }));
-        Ok(Self {
+    /// A message that is ready for a model.
+    pub(super) fn new(
+        message: &RelayMessage,
+        context: &MessageContext,
+        surfaced: SurfacedMessage,
+    ) -> Self {
+        let images = surfaced.images.into_iter();
+        let images = images.map(|(media_type, data)| Content::Image(Media { media_type, data }));
+        let text = Content::Text(surfaced.text);
+        Self {
             id: context.id,
-            content,
+            content: std::iter::once(text).chain(images).collect(),
+            unsurfaced: surfaced.unsurfaced,
             shown: MessageShown::new(message, context),
-        })
+        }
     }
 }
 
 /// The receipt for what is said in a conversation.
-pub(super) fn said(delivery_id: DeliveryId) -> DeliveredReceipt {
-    let door = (DOOR.to_owned(), PROMPT_DOOR.into());
+pub(super) fn said(
+    delivery_id: DeliveryId,
+    unsurfaced: &[UnsurfacedAttachment],
+) -> DeliveredReceipt {
+    let mut metadata = Metadata::from_iter([(DOOR.to_owned(), PROMPT_DOOR.into())]);
+    note_unsurfaced(&mut metadata, unsurfaced);
     DeliveredReceipt {
         delivery_id,
-        metadata: Some(Metadata::from_iter([door])),
+        metadata: Some(metadata),
     }
 }
 
@@ -76,7 +78,7 @@ struct State {
     /// To be said when the run has ended.
     later: VecDeque<Delivery>,
     /// Said with a question that is not answered yet.
-    asked: Vec<DeliveryId>,
+    asked: Vec<(DeliveryId, Vec<UnsurfacedAttachment>)>,
     is_running: bool,
 }
 
@@ -136,12 +138,16 @@ impl Bag {
         if at_end {
             next.extend(std::mem::take(&mut state.later));
         }
-        state.asked = next.iter().map(|delivery| delivery.id).collect();
-        let incoming = next.into_iter().map(|delivery| Incoming {
-            message: Message::User(delivery.content),
-            shown: delivery.shown,
-        });
-        incoming.collect()
+        let mut incoming = Vec::with_capacity(next.len());
+        state.asked = Vec::with_capacity(next.len());
+        for delivery in next {
+            state.asked.push((delivery.id, delivery.unsurfaced));
+            incoming.push(Incoming {
+                message: Message::User(delivery.content),
+                shown: delivery.shown,
+            });
+        }
+        incoming
     }
 
     /// Whether a run goes on with what has come when the model has said all.
@@ -158,15 +164,15 @@ impl Bag {
     /// The model has begun to answer: it has what it was asked with.
     pub(super) fn answered(&self) {
         let asked = std::mem::take(&mut self.state().asked);
-        for delivery_id in asked {
-            self.settle(MessageReceipt::Delivered(said(delivery_id)));
+        for (delivery_id, unsurfaced) in asked {
+            self.settle(MessageReceipt::Delivered(said(delivery_id, &unsurfaced)));
         }
     }
 
     /// The model did not answer: what it was asked with goes back.
     pub(super) fn unanswered(&self, why: &str) {
         let asked = std::mem::take(&mut self.state().asked);
-        self.give_back(asked, why);
+        self.give_back(asked.into_iter().map(|(id, _)| id), why);
     }
 
     /// Waits for something to begin a run with.

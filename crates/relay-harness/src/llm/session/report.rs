@@ -124,6 +124,7 @@ impl Reporter {
             | Happening::Reasoning { .. }
             | Happening::Progress { .. }
             | Happening::Message(_)
+            | Happening::Warning { .. }
             | Happening::Asked(_)
             | Happening::Resolved(_) => self.flush(),
         }

@@ -10,10 +10,11 @@ use relay_protocol::capability::{
 use relay_protocol::delivery::{DeliveryMode, MessageContext, MessageReceipt};
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::{AttachmentKind, RelayMessage};
+use relay_protocol::render::AttachmentAccess;
 use relay_protocol::wire::True;
 use relay_sdk::{
-    AgentDeliveryAdapter, AgentSession, ControlError, EventHandler, SessionError, accepted, failed,
-    failed_for_now,
+    AgentClient, AgentDeliveryAdapter, AgentSession, ControlError, EventHandler, SessionError,
+    accepted, failed, failed_for_now,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,10 @@ use tokio_util::sync::CancellationToken;
 use super::bag::{Bag, Delivery, said};
 use super::report::EMITS;
 use crate::guidance::is_guidance;
+use crate::surfacing::{fetch, surface};
+
+/// The content that models take.
+const ATTACHMENTS: &[AttachmentKind] = &[AttachmentKind::Text, AttachmentKind::Image];
 
 /// Who reads what is sent to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +38,7 @@ pub(super) enum Mail {
 
 /// What the relay's client serves.
 pub(super) struct Served {
-    pub(super) identity: AgentIdentity,
+    pub(super) agent: AgentClient,
     pub(super) bag: Arc<Bag>,
     pub(super) events: Arc<OnceLock<EventHandler>>,
     pub(super) release: CancellationToken,
@@ -44,14 +49,17 @@ pub(super) struct Served {
 impl AgentDeliveryAdapter for Served {
     async fn receive_message(
         &self,
-        message: RelayMessage,
+        mut message: RelayMessage,
         ctx: MessageContext,
     ) -> Result<MessageReceipt, SessionError> {
         if self.mail == Mail::Shared && is_guidance(&message) {
-            return Ok(MessageReceipt::Delivered(said(ctx.id)));
+            return Ok(MessageReceipt::Delivered(said(ctx.id, &[])));
         }
-        let delivery = match Delivery::new(&message, &ctx) {
-            Ok(delivery) => delivery,
+        if let Some(receipt) = fetch(&self.agent, &mut message, ATTACHMENTS).await {
+            return Ok(receipt);
+        }
+        let delivery = match surface(&message, &ctx, AttachmentAccess::Tool) {
+            Ok(surfaced) => Delivery::new(&message, &ctx, surfaced),
             Err(why) => return Ok(failed(why)),
         };
         // What was held back by hand is let go by hand: now.
@@ -77,7 +85,7 @@ impl AgentDeliveryAdapter for Served {
 
 impl AgentSession for Served {
     fn identity(&self) -> AgentIdentity {
-        self.identity.clone()
+        self.agent.identity().clone()
     }
 
     fn capabilities(&self) -> AgentSessionCapabilities {
@@ -85,7 +93,7 @@ impl AgentSession for Served {
             messaging: MessagingCapabilities {
                 receive: True,
                 send: Some(true),
-                attachments: vec![AttachmentKind::Text, AttachmentKind::Image],
+                attachments: ATTACHMENTS.to_vec(),
             },
             delivery: DeliveryCapabilities {
                 modes: vec![

@@ -1,6 +1,7 @@
 //! The ACP host against the agent that plays scripts.
 
 mod brokered;
+mod contents;
 mod direct;
 mod hostile;
 mod leaks;

@@ -17,17 +17,20 @@ use tokio::sync::mpsc;
 use super::office::Office;
 use super::world::LONG;
 
-struct World {
-    office: Office,
-    model: Scripted,
-    session: LlmSession,
+pub(super) struct World {
+    pub(super) office: Office,
+    pub(super) model: Scripted,
+    pub(super) session: LlmSession,
     events: mpsc::UnboundedReceiver<Value>,
 }
 
 impl World {
     /// Bob is a model that plays this.
-    async fn start(script: Value) -> Self {
-        let office = Office::start().await;
+    pub(super) async fn start(script: Value) -> Self {
+        Self::start_in(Office::start().await, script).await
+    }
+
+    pub(super) async fn start_in(office: Office, script: Value) -> Self {
         let (tell, events) = mpsc::unbounded_channel();
         let told = office.relay.add_listener("*", move |event| {
             let _ = tell.send(serde_json::to_value(&event).unwrap());
@@ -57,7 +60,7 @@ impl World {
         }
     }
 
-    async fn event(&mut self, like: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn event(&mut self, like: impl Fn(&Value) -> bool) -> Value {
         loop {
             let event = tokio::time::timeout(LONG, self.events.recv()).await;
             let event = event.expect("an event").unwrap();
@@ -67,11 +70,11 @@ impl World {
         }
     }
 
-    async fn until(&mut self, kind: &str) -> Value {
+    pub(super) async fn until(&mut self, kind: &str) -> Value {
         self.event(|event| event["type"] == kind).await
     }
 
-    async fn status(&mut self, status: &str) {
+    pub(super) async fn status(&mut self, status: &str) {
         let like =
             |event: &Value| event["type"] == "agent.status.changed" && event["status"] == status;
         self.event(like).await;

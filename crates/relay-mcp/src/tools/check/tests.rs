@@ -75,6 +75,7 @@ fn check(rows: &[Row], on_the_way: &[u64], expected: (&[u64], &[u64], u64, u64))
     let told = Told {
         messages: ids(expected.0),
         marks: ids(expected.1),
+        unsurfaced: Vec::new(),
     };
     assert_eq!(choice.told(), told, "{rows:?}");
     assert_eq!(

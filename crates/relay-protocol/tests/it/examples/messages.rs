@@ -2,6 +2,7 @@
 
 use relay_protocol::api::messages::*;
 use relay_protocol::message::{RelayEventEnvelope, RelayMessage, RelayMessageTarget};
+use relay_protocol::render::UnsurfacedAttachment;
 
 use super::{Example, has_literals, shows_every_tag};
 
@@ -39,7 +40,8 @@ pub(super) fn examples() -> Vec<Example> {
             r#"{"text":"On it"}"#,
             r#"{"text":"On it","attachments":[{"attachmentId":"%7"}],"mode":"immediate",
                 "allowDowngrade":false,"priority":"normal","deadline":"%T","idempotencyKey":"k","metadata":{}}"#;
-        MarkRead: "{}", r#"{"door":"mcp"}"#;
+        MarkRead: "{}", r#"{"door":"mcp"}"#,
+            r#"{"door":"mcp","notSurfaced":[{"type":"image","why":"too large"}]}"#;
         ReadDoor: r#""inbox""#;
         MessageSent: r#"{"messageId":"%1","message":%M,
             "deliveries":[{"deliveryId":"%4","agent":"bob","state":"pending","mode":"manual",
@@ -64,6 +66,7 @@ pub(super) fn examples() -> Vec<Example> {
         SearchQuery: r#"{"q":"ship"}"#, r#"{"q":"ship","channel":"general","from":"bob","after":"%T",
             "before":"%T","cursor":"c","limit":5}"#;
         SearchHit: r#"{"message":%M,"snippet":"[Shipping] now"}"#;
+        UnsurfacedAttachment: r#"{"type":"image","name":"a.png","attachmentId":"%7","why":"too large"}"#;
     ];
     all.extend(super::of::<TargetPage>(
         "Page",

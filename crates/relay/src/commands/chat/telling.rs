@@ -24,6 +24,7 @@ pub(super) fn tell(style: &Style, event: &Value) -> Option<Told> {
         }
         "tool_result" => result(style, &event["output"])?,
         "message" => message(style, event),
+        "warning" => style.open(&one_line(text("message"))),
         // That of the outermost run is told as its end.
         "error" if is_nested => style.bad(&one_line(text("message"))),
         "resync_required" => style.open("some of what happened meanwhile is not kept any more"),

@@ -1,6 +1,7 @@
 //! What exactly the other steps bring about: ends, late receipts, and what lets a delivery wait again.
 
 use super::*;
+use relay_protocol::api::messages::ReadDoor;
 
 #[test]
 fn a_mismatch_fails_it_with_its_problem() {
@@ -246,17 +247,17 @@ fn millis(millis: u64) -> i64 {
 #[test]
 fn reading_in_the_inbox_delivers() {
     check(
-        &take(&put_off(), &Step::Read(ReadDoor::Inbox)),
+        &take(&put_off(), &Step::Read(ReadDoor::Inbox.into())),
         "delivered, 0 attempts
          event delivered
          receipt by relay: delivered
          told delivered",
     );
     check(
-        &take(&accepted(), &Step::Read(ReadDoor::Inbox)),
+        &take(&accepted(), &Step::Read(ReadDoor::Inbox.into())),
         "a delivery cannot go from accepted to delivered by being read in the inbox",
     );
-    let found = moved(&pending(), &Step::Read(ReadDoor::Inbox));
+    let found = moved(&pending(), &Step::Read(ReadDoor::Inbox.into()));
     let Some(Entry::Receipt(stored)) = found.history.first() else {
         panic!("{:?}", found.history);
     };

@@ -1,6 +1,7 @@
 //! Every step against every state.
 
 use super::*;
+use relay_protocol::api::messages::ReadDoor;
 
 /// Columns: pending, resting before another attempt, deferred, accepted, accepted once and never
 /// again, delivered, failed, cancelled.
@@ -154,7 +155,7 @@ fn step(name: &str) -> (Step, Timestamp) {
         "cancelled, recall unanswered" => cancelled(Recall::Unanswered(out())),
         "woken" => return (Step::Woken, at(1_000)),
         "woken too early" => return (Step::Woken, at(999)),
-        "read" => Step::Read(ReadDoor::Inbox),
+        "read" => Step::Read(ReadDoor::Inbox.into()),
         "retried" => Step::Retried,
         "flushed" => Step::Flushed,
         "agent released" => Step::AgentReleased {

@@ -1,6 +1,7 @@
 //! What holds of a delivery whatever happens to it.
 
 use proptest::prelude::*;
+use relay_protocol::api::messages::ReadDoor;
 use relay_protocol::delivery_state::DeliveryCause;
 
 use super::*;
@@ -57,7 +58,7 @@ fn any_happening() -> impl Strategy<Value = Happening> {
         1 => (0..3_u8).prop_map(Happening::Expire),
         1 => (0..3_u8).prop_map(Happening::Cancel),
         6 => Just(Happening::Plain(Step::Woken)),
-        1 => Just(Happening::Plain(Step::Read(ReadDoor::Mcp))),
+        1 => Just(Happening::Plain(Step::Read(ReadDoor::Mcp.into()))),
         3 => Just(Happening::Plain(Step::Retried)),
         2 => Just(Happening::Plain(Step::Flushed)),
         1 => Just(Happening::Plain(Step::AgentReleased { recall: Recall::NotNeeded })),

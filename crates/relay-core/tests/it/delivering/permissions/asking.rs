@@ -288,7 +288,9 @@ fn an_agent_that_asks_too_much_is_told_so_and_others_are_not_touched() {
         lab.ask(&format!("rm {at}"));
     }
     let refused = lab.try_ask(None, bash("rm more"));
-    assert_eq!(code(refused), ErrorCode::LimitExceeded);
+    let problem = refused.unwrap_err().problem();
+    assert_eq!(problem.code, ErrorCode::LimitExceeded);
+    assert_eq!((problem.status, problem.retryable), (429, true));
     let bob = lab.who("bob");
     now(lab.engine().ask_permission(&bob, None, bash("ls"))).unwrap();
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use relay_protocol::delivery::MessageContext;
 use relay_protocol::ids::DeliveryId;
 use relay_protocol::message::RelayMessage;
+use relay_protocol::render::AttachmentAccess;
 use relay_protocol::session::BoundaryKind;
 use relay_protocol::status::AgentStatus;
 use relay_sdk::{ControlError, failed, failed_for_now};
@@ -14,9 +15,10 @@ use tokio::time::Instant;
 use super::{Driver, Order, Sent, UserPrompt};
 use crate::acp::content::PromptContent;
 use crate::acp::host::{HostError, Steered};
-use crate::acp::session::parcel::{self, Delivery, Reply, STEER_DOOR};
+use crate::acp::session::parcel::{Delivery, Reply, STEER_DOOR};
 use crate::acp::session::watch::Seen;
 use crate::acp::session::way::{NextPrompt, PromptStage, Way, decide_way, is_command, next_prompt};
+use crate::surfacing::surface;
 
 /// How long evidence is waited for before a delivery is accepted; an offer counts as failed after 30 s.
 const EVIDENCE_WAIT: Duration = Duration::from_secs(15);
@@ -34,8 +36,12 @@ impl Driver {
         context: &MessageContext,
         reply: Reply,
     ) {
-        let content = match parcel::content(message, context) {
-            Ok(content) => content,
+        let access = match self.facts.has_relay_tools {
+            true => AttachmentAccess::McpResource,
+            false => AttachmentAccess::Http,
+        };
+        let surfaced = match surface(message, context, access) {
+            Ok(surfaced) => surfaced,
             Err(reason) => {
                 let _ = reply.send(failed(reason));
                 return;
@@ -45,7 +51,7 @@ impl Driver {
             message: Box::new(message.clone()),
             context: Box::new(context.clone()),
         });
-        let delivery = Delivery::new(message, context, content, reply);
+        let delivery = Delivery::new(message, context, surfaced, reply);
         if self.waits_for_user() || self.receives_due {
             return self.hold(delivery, false);
         }

@@ -49,7 +49,7 @@ impl Driver {
     }
 
     pub(super) fn delivered(&self, delivery: Delivery, door: &str, evidence: Value) {
-        let receipt = parcel::delivered(delivery.id, door, evidence);
+        let receipt = parcel::delivered(delivery.id, door, evidence, &delivery.unsurfaced);
         self.settle(delivery, receipt);
     }
 
