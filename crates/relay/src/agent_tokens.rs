@@ -3,7 +3,8 @@
 //! The server shows a token once and keeps its hash, and the workspace key can't speak for an agent; so the token
 //! is kept beside `credentials.json`, one file for each agent, readable by its owner only. Names are the same in
 //! any case, and one data directory may know several workspaces:
-//! `DIR/agents/WORKSPACE/name.json` has `{"agent", "token"}`.
+//! `DIR/agents/WORKSPACE/name.json` has `{"agent", "token", "url"?}`. The address is there where the server was named by
+//! `RELAY_URL`; a token is never sent to another one.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use crate::data::{DataDirectory, make_private, write_private};
 /// The kept tokens of one workspace.
 pub(crate) struct AgentTokens {
     folder: PathBuf,
+    /// The address of the server, if it is not the one of the data directory.
+    url: Option<String>,
 }
 
 /// The token of one agent.
@@ -26,13 +29,47 @@ pub(crate) struct AgentTokens {
 pub(crate) struct KeptToken {
     pub(crate) agent: String,
     pub(crate) token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
 }
 
 impl AgentTokens {
     pub(crate) fn of(data: &DataDirectory, workspace: WorkspaceId) -> Self {
         Self {
             folder: data.agents().join(workspace.to_string()),
+            url: None,
         }
+    }
+
+    /// The same for a server that is elsewhere.
+    pub(crate) fn of_server(self, url: Option<&str>) -> Self {
+        Self {
+            url: url.map(str::to_owned),
+            ..self
+        }
+    }
+
+    /// The token of an agent of the server at this address, if one is kept, whatever its workspace.
+    pub(crate) fn find_at(data: &DataDirectory, url: &str, agent: &str) -> Result<Option<String>> {
+        let folder = data.agents();
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            entries => entries,
+        };
+        let unreadable = || format!("{} can't be read", folder.display());
+        for entry in entries.with_context(unreadable)? {
+            let tokens = Self {
+                folder: entry.with_context(unreadable)?.path(),
+                url: None,
+            };
+            let kept = read(&tokens.path(agent)?)?;
+            let is_there =
+                |kept: &KeptToken| kept.url.as_deref().is_some_and(|at| is_same_url(at, url));
+            if let Some(kept) = kept.filter(is_there) {
+                return Ok(Some(kept.token));
+            }
+        }
+        Ok(None)
     }
 
     /// Keeps a token, in place of the one before; where.
@@ -43,6 +80,7 @@ impl AgentTokens {
         let kept = KeptToken {
             agent: agent.to_owned(),
             token: token.to_owned(),
+            url: self.url.clone(),
         };
         let text = format!("{}\n", serde_json::to_string_pretty(&kept)?);
         write_private(&path, &text)?;
@@ -108,4 +146,10 @@ fn read(path: &Path) -> Result<Option<KeptToken>> {
     let kept = serde_json::from_str(&text);
     kept.with_context(|| format!("{} is not what Relay wrote", path.display()))
         .map(Some)
+}
+
+/// Whether two addresses name the same server.
+pub(crate) fn is_same_url(one: &str, other: &str) -> bool {
+    let bare = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
+    bare(one) == bare(other)
 }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use relay_harness::acp::catalogue::Catalogue;
+use relay_harness::child::MARK_VARIABLE;
 use relay_outbound::AllowList;
 use relay_protocol::limits::PERMISSION_EXPIRES_MAX_MS;
 use relay_protocol::suggest::nearest;
@@ -31,6 +32,27 @@ pub(crate) const DEFAULTS: &str = include_str!("../config.default.toml");
 
 /// Before the name of a setting in the environment.
 const PREFIX: &str = "RELAY_";
+
+/// Variables of this prefix that are no settings: what commands read, what Relay gives to programs that it starts, and
+/// what builds and tests of Relay read.
+const NO_SETTINGS: &[&str] = &[
+    "RELAY_URL",
+    "RELAY_TOKEN",
+    "RELAY_AS",
+    "RELAY_DATA",
+    "RELAY_SESSION",
+    "RELAY_WEBHOOK_SECRET",
+    MARK_VARIABLE,
+    "RELAY_COMMIT",
+    "RELAY_SEED",
+    "RELAY_SKIPPED",
+    "RELAY_UPDATE_SCHEMA",
+    "RELAY_FUZZ_KNOWN",
+];
+
+/// Beginnings of variables that are no settings: those of tests, and those that container systems make for a service
+/// that is called `relay`.
+const NO_SETTING_PREFIXES: &[&str] = &["RELAY_TEST_", "RELAY_SIM_", "RELAY_SERVICE_", "RELAY_PORT"];
 
 /// Settings that are of no use when they are 0.
 const AT_LEAST_ONE: &[&str] = &[
@@ -220,8 +242,8 @@ impl Layers {
         Ok(())
     }
 
-    /// Puts the environment's settings over what there is. Names that are no settings belong to somebody
-    /// else (`RELAY_TOKEN`), so they are passed over.
+    /// Puts the environment's settings over what there is. A name that is neither a setting nor known otherwise is
+    /// refused: it is most likely a setting that is misspelt.
     pub(crate) fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -237,7 +259,52 @@ impl Layers {
                 set.with_context(|| format!("{name}={text}"))?;
             }
         }
-        Ok(())
+        match variables.keys().find(|name| !self.knows_variable(name)) {
+            Some(name) => Err(self.unknown_variable(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a variable is a setting, is read by something else of Relay, or is named by the settings.
+    fn knows_variable(&self, name: &str) -> bool {
+        !name.starts_with(PREFIX)
+            || NO_SETTINGS.contains(&name)
+            || NO_SETTING_PREFIXES
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+            || self.origins.keys().any(|key| environment_name(key) == name)
+            || self.names_variable(name)
+    }
+
+    /// Whether an agent or a provider is given this variable.
+    fn names_variable(&self, name: &str) -> bool {
+        let named = self
+            .agents
+            .listed()
+            .into_iter()
+            .chain(self.providers.listed());
+        named.into_iter().any(|(key, value, _)| match value {
+            Value::String(variable) => key.ends_with("key_env") && variable == name,
+            Value::Array(variables) => {
+                key.ends_with(".env_names")
+                    && variables
+                        .iter()
+                        .any(|variable| variable.as_str() == Some(name))
+            }
+            _ => false,
+        })
+    }
+
+    fn unknown_variable(&self, name: &str) -> anyhow::Error {
+        let settings = self.origins.keys().map(|key| environment_name(key));
+        let others = NO_SETTINGS.iter().map(|&name| name.to_owned());
+        let known: Vec<String> = settings.chain(others).collect();
+        let near = nearest(name, known.iter(), 3);
+        let near = match near.is_empty() {
+            true => String::new(),
+            false => format!("; the nearest are {}", near.join(", ")),
+        };
+        anyhow::anyhow!("{name} is no setting of Relay and no variable that it reads{near}")
     }
 
     /// Puts a flag's value over what there is.
@@ -519,10 +586,36 @@ mod tests {
                 "server.drain_s has to be a whole number, 0 or greater; found -1",
             ),
         ];
+        let found = refused("", &[("RELAY_SERVR_LISTEN", "x")]);
+        let expected = "RELAY_SERVR_LISTEN is no setting of Relay and no variable that it reads; the nearest are RELAY_SERVER_LISTEN";
+        assert!(found.starts_with(expected), "{found}");
         for (value, expected) in cases {
             let found = refused("", &[("RELAY_SERVER_DRAIN_S", value)]);
             let expected = format!("RELAY_SERVER_DRAIN_S={value}: {expected}");
             assert!(found.starts_with(&expected), "{found}");
         }
+    }
+
+    /// Programs that Relay starts may start Relay: what they are given is no misspelt setting.
+    #[test]
+    fn variables_that_relay_knows_otherwise_are_no_settings() {
+        let file = "[providers.mine]\nkind = \"openai\"\nkey_env = \"RELAY_MY_KEY\"\n\
+                    [agents.mine]\ncommand = \"x\"\nenv_names = [\"RELAY_MY_REGION\"]";
+        let mut known: Vec<(&str, &str)> = NO_SETTINGS.iter().map(|name| (*name, "x")).collect();
+        known.extend([
+            ("RELAY_TEST_DEPTH", "full"),
+            ("RELAY_SIM_SEEDS", "300"),
+            ("RELAY_SERVICE_HOST", "10.0.0.1"),
+            ("RELAY_PORT_4000_TCP", "tcp://10.0.0.1:4000"),
+            ("RELAY_MY_KEY", "x"),
+            ("RELAY_MY_REGION", "x"),
+            ("RELAYED", "x"),
+        ]);
+        layers(file, &known).unwrap();
+        let refused = refused("", &[("RELAY_MY_KEY", "x")]);
+        assert!(
+            refused.starts_with("RELAY_MY_KEY is no setting"),
+            "{refused}"
+        );
     }
 }

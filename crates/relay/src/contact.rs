@@ -13,7 +13,7 @@ use relay_protocol::ids::WorkspaceId;
 use relay_protocol::names;
 use relay_sdk::{ErrorCode, Options, Relay};
 
-use crate::agent_tokens::AgentTokens;
+use crate::agent_tokens::{AgentTokens, is_same_url};
 use crate::data::DataDirectory;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::hints;
@@ -115,6 +115,15 @@ pub(crate) fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
 impl Contact {
     /// Finds the server and the credential.
     pub(crate) async fn find(globals: &GlobalArguments, actor: Actor) -> Outcome<Self> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        if let (Some(url), None, Some(agent), Actor::Chosen) = (
+            variable("RELAY_URL"),
+            variable("RELAY_TOKEN"),
+            &globals.as_agent,
+            actor,
+        ) {
+            return Self::with_kept_token(globals, url, agent).await;
+        }
         let contact = Self::of_workspace(globals).await?;
         match (&globals.as_agent, actor) {
             (Some(agent), Actor::Chosen) => contact.acting_as(agent).await,
@@ -122,31 +131,72 @@ impl Contact {
         }
     }
 
+    /// The server of `RELAY_URL`, as an agent whose token for that server is kept.
+    async fn with_kept_token(globals: &GlobalArguments, url: String, agent: &str) -> Outcome<Self> {
+        check_same_server(globals, &url).await?;
+        let agent = agent.trim_start_matches('@');
+        let data = DataDirectory::locate(globals.data.as_deref())?;
+        // The server of the data directory has moved since its tokens were kept; its workspace has not.
+        let local = match LocalServer::find(&data).await? {
+            LocalServer::Running {
+                url: local,
+                credentials,
+                ..
+            } if is_same_url(&local, &url) => Some(credentials.workspace_id),
+            _ => None,
+        };
+        let kept = match local {
+            Some(workspace) => AgentTokens::of(&data, workspace).find(agent)?,
+            None => AgentTokens::find_at(&data, &url, agent)?,
+        };
+        let Some(token) = kept else {
+            let message = format!(
+                "expected a token of @{agent} for the server at {url} in {}, found none",
+                data.agents().display()
+            );
+            return Err(Failure::new(Exit::Refused, "no_token", message).next(
+                "set RELAY_TOKEN to its token, or to the workspace key of that server and register it from here",
+            ));
+        };
+        Ok(Self {
+            relay: Relay::with_options(&url, &token, impatient())?,
+            url,
+            token,
+            credential: Credential::Kept(agent.to_owned()),
+            asked: globals.data.clone(),
+            workspace: local,
+        })
+    }
+
     async fn of_workspace(globals: &GlobalArguments) -> Outcome<Self> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-        let (url, token, credential, workspace) =
-            match (variable("RELAY_URL"), variable("RELAY_TOKEN")) {
-                (Some(url), Some(token)) => {
-                    check_same_server(globals, &url).await?;
-                    (url, token, Credential::Variable, None)
-                }
-                (Some(_), None) => {
-                    return Err(Failure::usage("RELAY_URL is set and RELAY_TOKEN is not")
-                        .next("set RELAY_TOKEN to a key or token of that server"));
-                }
-                (None, token) => {
-                    let data = DataDirectory::locate(globals.data.as_deref())?;
-                    let (url, found) = LocalServer::find(&data).await?.running(&data)?;
-                    match token {
-                        Some(token) => (url, token, Credential::Variable, None),
-                        None => {
-                            let workspace = Some(found.workspace_id);
-                            let file = Credential::File(data.credentials());
-                            (url, found.workspace_key, file, workspace)
-                        }
+        let (url, token, credential, workspace) = match (
+            variable("RELAY_URL"),
+            variable("RELAY_TOKEN"),
+        ) {
+            (Some(url), Some(token)) => {
+                check_same_server(globals, &url).await?;
+                (url, token, Credential::Variable, None)
+            }
+            (Some(_), None) => {
+                return Err(Failure::usage("RELAY_URL is set and RELAY_TOKEN is not").next(
+                        "set RELAY_TOKEN to a key or token of that server, or say --as NAME to act as an agent whose \
+                         token for it is kept",
+                    ));
+            }
+            (None, token) => {
+                let data = DataDirectory::locate(globals.data.as_deref())?;
+                let (url, found) = LocalServer::find(&data).await?.running(&data)?;
+                match token {
+                    Some(token) => (url, token, Credential::Variable, None),
+                    None => {
+                        let workspace = Some(found.workspace_id);
+                        let file = Credential::File(data.credentials());
+                        (url, found.workspace_key, file, workspace)
                     }
                 }
-            };
+            }
+        };
         let relay = Relay::with_options(&url, &token, impatient())?;
         Ok(Self {
             relay,
@@ -239,7 +289,9 @@ impl Contact {
 
     /// The tokens that are kept for the agents of this workspace.
     pub(crate) async fn agent_tokens(&self) -> Outcome<AgentTokens> {
-        Ok(AgentTokens::of(&self.data()?, self.workspace_id().await?))
+        let elsewhere = std::env::var_os("RELAY_URL").is_some_and(|url| !url.is_empty());
+        let tokens = AgentTokens::of(&self.data()?, self.workspace_id().await?);
+        Ok(tokens.of_server(elsewhere.then_some(self.url.as_str())))
     }
 
     /// Where agents of this workspace that run here leave what they need the next time; and where all of the data is.
@@ -327,10 +379,6 @@ async fn check_same_server(globals: &GlobalArguments, url: &str) -> Outcome {
         asked.display()
     );
     Err(Failure::usage(message).next("unset RELAY_URL, or leave out --data"))
-}
-
-fn is_same_url(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 fn impatient() -> Options {

@@ -33,8 +33,8 @@ use relay_harness::child::{reap_orphans, set_orphan_reaper};
 use crate::commands::serve::StartArguments;
 use crate::commands::{
     acp, action, agent, audit, backup, bench, channel, chat, completions, config as config_command,
-    delivery, demo, doctor, grant, inbox, listen, man, mcp, permission, policy, react, readers,
-    reply, restore, run as run_command, search, send, serve, session, token, up, webhook,
+    delivery, demo, doctor, env, grant, inbox, listen, man, mcp, permission, policy, react,
+    readers, reply, restore, run as run_command, search, send, serve, session, token, up, webhook,
 };
 use crate::contact::{Actor, GlobalArguments, with_server};
 use crate::failure::{Exit, Failure, Outcome};
@@ -142,6 +142,9 @@ enum Command {
     /// Show the credential in use; make, list, revoke observer tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Print the variables by which a program finds the server and acts there
+    #[command(after_help = env::EXAMPLES)]
+    Env(env::EnvArguments),
     /// Verify, anchor, export the log; erase from it, apply retention
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -275,6 +278,9 @@ fn run(command: &Command, globals: &GlobalArguments, output: &Output) -> Outcome
         Command::Token(command) => with_server(globals, command.actor(), async |contact| {
             token::run(command, contact, output).await
         }),
+        Command::Env(env::EnvArguments {}) => {
+            with_server(globals, Chosen, async |contact| env::run(contact, output)).map(drop)
+        }
         Command::Audit(command) => audit::run(command, globals, output),
         Command::Backup(arguments) => backup::run(arguments, globals, output),
         Command::Restore(arguments) => restore::run(arguments, globals, output),

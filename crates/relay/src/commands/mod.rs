@@ -16,6 +16,7 @@ pub(crate) mod config;
 pub(crate) mod delivery;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod env;
 pub(crate) mod grant;
 pub(crate) mod inbox;
 pub(crate) mod listen;

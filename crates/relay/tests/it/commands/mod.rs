@@ -14,6 +14,7 @@ mod deliveries;
 mod demo;
 mod disk;
 mod doctor;
+mod environment;
 mod erasing;
 mod errors;
 mod hints;
