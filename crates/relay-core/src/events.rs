@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use relay_protocol::event::LoggedEvent;
-use relay_protocol::limits::PAGE_ITEMS;
+use relay_protocol::limits::{LOG_PAGE_BYTES, PAGE_ITEMS};
 use relay_protocol::negotiation::check_observable;
 use relay_protocol::problem::Problem;
 use relay_protocol::selector::Selector;
@@ -25,6 +25,9 @@ use crate::visibility::Look;
 
 /// Events that are read from the store at a time.
 const READ_AT_A_TIME: usize = 256;
+
+/// Bytes of events that a subscription has in hand at a time: those that came last may go beyond.
+const BYTES_AT_A_TIME: usize = LOG_PAGE_BYTES;
 
 /// Events that one page looks at before it answers with what it found so far.
 const SCANNED_PER_PAGE: usize = 10_000;
@@ -76,6 +79,7 @@ impl Engine {
             after,
             more: true,
         };
+        let mut bytes = 0;
         for _ in 0..SCANNED_PER_PAGE / PAGE_ITEMS {
             let found = self
                 .store
@@ -91,8 +95,9 @@ impl Engine {
                     continue;
                 }
                 if let Some(seen) = look.at(&event)? {
+                    bytes += seen.size;
                     page.events.push(seen);
-                    if page.events.len() == limit {
+                    if page.events.len() == limit || bytes >= LOG_PAGE_BYTES {
                         return Ok(page);
                     }
                 }
@@ -232,7 +237,10 @@ impl Subscription {
 
     /// Takes what follows from memory or from the store; false when there is nothing yet.
     async fn gather(&mut self) -> Result<bool> {
-        match self.topic.after(self.after, READ_AT_A_TIME) {
+        match self
+            .topic
+            .after(self.after, (READ_AT_A_TIME, BYTES_AT_A_TIME))
+        {
             Recall::Entries(entries) => {
                 self.was_live = true;
                 for event in entries.iter().flat_map(|entry| entry.events()) {

@@ -292,7 +292,10 @@ impl Look {
     pub(crate) fn at(&mut self, event: &Arc<StoredEvent>) -> Result<Option<Arc<StoredEvent>>> {
         Ok(match sight(&self.eyes, &event.event, &mut self.records)? {
             Sight::Whole => Some(event.clone()),
-            Sight::Trimmed => Some(Arc::new(StoredEvent::new(trimmed(&event.event)))),
+            Sight::Trimmed => Some(Arc::new(StoredEvent::new(
+                trimmed(&event.event),
+                event.size,
+            ))),
             Sight::Hidden => None,
         })
     }

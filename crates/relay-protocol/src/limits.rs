@@ -58,6 +58,10 @@ pub const TOKEN_GRACE_MS: i64 = 60 * 1000;
 pub const UNUSED_ATTACHMENT_MS: i64 = 24 * 60 * 60 * 1000;
 /// Log entries kept in memory for subscribers; one that falls behind further is told `lagged`.
 pub const LIVE_ENTRIES: usize = 4_096;
+/// Most bytes that these entries take over all workspaces, with all that was made of them for subscribers.
+pub const LIVE_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of events after which a page of the log ends, and a subscriber that reads from it gets no more at a time.
+pub const LOG_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Log entries that are checked when a database is opened.
 pub const CHAIN_CHECKED_AT_START: u64 = 1_000;
 /// Most characters of an action's name, all of `A-Z a-z 0-9 _ -`.

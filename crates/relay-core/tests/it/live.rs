@@ -13,7 +13,7 @@ use relay_core::{Caller, Followed, Subscription};
 use relay_protocol::api::messages::SendMessage;
 use relay_protocol::api::workspace::{RegisterAgent, UpdateChannel};
 use relay_protocol::delivery::{DeliveryMode, Priority};
-use relay_protocol::limits::LIVE_ENTRIES;
+use relay_protocol::limits::{LIVE_BYTES, LIVE_ENTRIES, LOG_PAGE_BYTES};
 use relay_protocol::policy::PolicyPatch;
 use relay_protocol::selector::{Filter, Selector};
 use relay_protocol::session_event::{AgentSessionEvent, TerminalOutput};
@@ -503,4 +503,48 @@ async fn what_was_erased_is_not_followed_either() {
     is_what_is_stored(&world, &mut witness).await;
     let inbox = world.engine.inbox(&bob, all()).await.unwrap();
     assert!(!json!(inbox).to_string().contains("hunter2"));
+}
+
+/// Bytes of each large event, and enough of them for more than may be kept.
+const LARGE: usize = 400_000;
+const LARGE_EVENTS: u64 = (2 * LIVE_BYTES / LARGE) as u64;
+
+#[tokio::test]
+async fn large_events_take_no_more_memory_than_their_bound() {
+    let world = quick_world().await;
+    world.agent("bob").await;
+    let behind = world.behind();
+    let session = behind.attach("bob", 1).await;
+    let memory = behind.store.live().memory().clone();
+    // One keeps up, and one never looks.
+    let mut following = follow(&world, None).await;
+    let sleeping = follow(&world, None).await;
+    let begun = world.head().await.seq;
+    for n in 1..=LARGE_EVENTS {
+        let output = AgentSessionEvent::TerminalOutput(TerminalOutput {
+            stream: None,
+            text: "x".repeat(LARGE),
+        });
+        let report = vec![ReportKind::Observation(Box::new(output))];
+        behind.report(&session, n, report).await.unwrap();
+        let event = next_event(&mut following).await;
+        assert_eq!(event.event.seq, begun + n);
+        assert!(event.frame().len() > LARGE);
+        assert!(memory.bytes() <= LIVE_BYTES, "{}", memory.bytes());
+    }
+    // What is counted is what is there, not a number of entries.
+    assert!(memory.bytes() > LIVE_BYTES / 2, "{}", memory.bytes());
+    drop((following, sleeping));
+    // A page of the log is bounded, too, and says that it goes on.
+    let all = Selector::all();
+    let page = world.engine.events(&world.key, &all, begun, Some(200));
+    let page = page.await.unwrap();
+    assert!(page.more && page.events.len() <= LOG_PAGE_BYTES / LARGE + 1);
+    let seqs: Vec<u64> = world
+        .events_after(begun)
+        .await
+        .iter()
+        .map(|event| event.seq)
+        .collect();
+    assert_eq!(seqs, (begun + 1..=begun + LARGE_EVENTS).collect::<Vec<_>>());
 }

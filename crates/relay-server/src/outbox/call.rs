@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use bytes::Bytes;
 use relay_core::Engine;
 use relay_core::store::live::StoredEvent;
 use relay_core::store::{CallMade, CallNext, WebhookRow};
@@ -82,7 +81,7 @@ pub(super) async fn call(
 
 /// The signed call: the event as listeners get it.
 fn request(row: &WebhookRow, event: &StoredEvent, at: Timestamp) -> Result<Request, String> {
-    let body = Bytes::copy_from_slice(event.json().get().as_bytes());
+    let body = event.json().into_bytes();
     let id = event.event.id.to_string();
     let seconds = at.as_millis().unsigned_abs() / 1_000;
     let signed = signed(row, &id, seconds, &body, at);

@@ -62,13 +62,13 @@ fn selector(types: Option<&str>) -> Result<Selector, Refusal> {
     selector.map_err(|error| Problem::from(error).into())
 }
 
-/// A page of the log, with the events' JSON as it was made once for everybody.
+/// A page of the log.
 struct Events(EventPage);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct EventListJson<'a> {
-    items: Vec<&'a RawValue>,
+struct EventListJson {
+    items: Vec<Box<RawValue>>,
     after: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -78,7 +78,11 @@ impl Answer for Events {
     fn into_response(self) -> Response<Body> {
         let Self(page) = self;
         let list = EventListJson {
-            items: page.events.iter().map(|event| event.json()).collect(),
+            items: page
+                .events
+                .iter()
+                .map(|event| event.event.to_json())
+                .collect(),
             after: page.after,
             next_cursor: page.more.then(|| page.after.to_string()),
         };

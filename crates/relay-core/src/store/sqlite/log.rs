@@ -14,7 +14,7 @@ use super::writer::Tx;
 use crate::environment::Random;
 use crate::error::{Result, StorageError};
 use crate::store::chain::{GENESIS, Hash, Header, PayloadDigest, Salt, link};
-use crate::store::live::{Entry, EntryContent};
+use crate::store::live::{Entry, heap_bytes, message_bytes};
 use crate::store::position::{Position, SEQ_MAX, id_at};
 use crate::store::records::{AgentNo, WorkspaceRow};
 use crate::store::sent::SendRecord;
@@ -223,8 +223,9 @@ impl Tx<'_> {
                 digest: digest.finish(),
             },
         )?;
-        let content = EntryContent::One(Box::new(event));
-        self.announce(Entry::new(workspace.id, position, 1, at, content));
+        let text = message_bytes(&event);
+        let sizes = (payload.len() + text, heap_bytes(payload) + text);
+        self.announce(Entry::one(workspace.id, position, at, event, sizes));
         Ok(position)
     }
 
@@ -261,14 +262,7 @@ impl Tx<'_> {
                 digest: digest.finish(),
             },
         )?;
-        let content = EntryContent::Send(record.clone());
-        self.announce(Entry::new(
-            workspace.id,
-            record.position,
-            count,
-            record.at,
-            content,
-        ));
+        self.announce(Entry::send(record, count));
         Ok(())
     }
 
@@ -298,8 +292,10 @@ impl Tx<'_> {
                 digest: digest.finish(),
             },
         )?;
-        let content = EntryContent::One(Box::new(RelayEvent::MessageUpdated(version.clone())));
-        self.announce(Entry::new(workspace.id, position, 1, at, content));
+        let (text, extra) = (stored.0.len(), stored.1.unwrap_or_default());
+        let sizes = (text + extra.len(), text + heap_bytes(extra));
+        let event = RelayEvent::MessageUpdated(version.clone());
+        self.announce(Entry::one(workspace.id, position, at, event, sizes));
         Ok(())
     }
 

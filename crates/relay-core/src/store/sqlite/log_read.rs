@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relay_protocol::event::{DeliveryCreated, LoggedEvent, MessageEvent, RelayEvent};
 use relay_protocol::ids::WorkspaceId;
+use relay_protocol::limits::LOG_PAGE_BYTES;
 use relay_protocol::message::RelayMessage;
 use relay_protocol::time::Timestamp;
 use relay_protocol::wire;
@@ -16,7 +17,7 @@ use super::log::{Content, bounds, read_count, read_cut, read_head};
 use super::message_read::{become_version, full_at, version_at, version_one};
 use crate::error::{Error, Result, StorageError};
 use crate::store::chain::{Hash, Salt};
-use crate::store::live::{StoredEvent, logged};
+use crate::store::live::{EVENT_BYTES, StoredEvent, logged, message_bytes};
 use crate::store::position::{Position, id_at};
 use crate::store::records::{RoomKind, WorkspaceRow};
 use relay_protocol::delivery::DeliveryMode;
@@ -53,7 +54,8 @@ pub(super) fn read_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
     })
 }
 
-/// Events after a sequence number, oldest first.
+/// Events after a sequence number, oldest first: at most `limit`, and no more rows once they have
+/// [`LOG_PAGE_BYTES`]. Empty only at the end of the log.
 pub(super) fn events(
     connection: &Connection,
     workspace: &WorkspaceRow,
@@ -75,8 +77,9 @@ pub(super) fn events(
         "{SELECT_LOG} WHERE position BETWEEN ?1 AND ?2 ORDER BY position LIMIT ?3"
     ))?;
     let mut rows = statement.query(params![start.unwrap_or(next), last, limit + 1])?;
-    let mut found = Vec::new();
-    while found.len() < limit {
+    let mut found: Vec<Arc<StoredEvent>> = Vec::new();
+    let mut bytes = 0;
+    while found.len() < limit && bytes < LOG_PAGE_BYTES {
         let Some(row) = rows.next()? else { break };
         let row = read_row(row)?;
         let skip = (after + 1).saturating_sub(row.position.seq());
@@ -84,7 +87,9 @@ pub(super) fn events(
             continue;
         }
         let take = (row.count - skip).min((limit - found.len()) as u64);
-        found.extend(expand(connection, workspace.id, &row, skip, take)?);
+        let events = expand(connection, workspace.id, &row, skip, take)?;
+        bytes += events.iter().map(|event| event.size).sum::<usize>();
+        found.extend(events);
     }
     Ok(found)
 }
@@ -128,11 +133,13 @@ fn expand(
             .map(|(at, event)| logged(workspace, row.position.plus(at), row.at, event))
             .collect()
     };
-    Ok(events
-        .into_iter()
-        .map(StoredEvent::new)
-        .map(Arc::new)
-        .collect())
+    let payload = row.payload.as_ref().map_or(0, String::len);
+    let stored = events.into_iter().map(|event| {
+        let text = event.event.as_ref().map_or(0, message_bytes);
+        let size = payload + text + EVENT_BYTES;
+        Arc::new(StoredEvent::new(event, size))
+    });
+    Ok(stored.collect())
 }
 
 fn erased(workspace: WorkspaceId, row: &LogRow, at: u64, event_type: &str) -> LoggedEvent {

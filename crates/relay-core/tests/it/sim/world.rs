@@ -339,7 +339,8 @@ impl World {
             }
             for event in events {
                 if self.trace {
-                    let json = event.json().get();
+                    let json = event.json();
+                    let json = json.get();
                     println!(
                         "            log {}",
                         json.chars().take(400).collect::<String>()
