@@ -154,6 +154,10 @@ tagged_union! {
         /// A session was forked.
         "session.forked" => SessionForked(SessionLifecycle),
 
+        /// A session was given a message.
+        "message.received" => MessageReceived(SessionReport),
+        /// A session sent a message.
+        "message.sent" => MessageSent(SessionReport),
         /// A tool is about to run.
         "tool.called" => ToolCalled(SessionReport),
         /// A tool has ended well.

@@ -150,7 +150,7 @@ pub enum ReportKind {
         /// What it says.
         receipt: MessageReceipt,
     },
-    /// A fact that Relay logs by itself; it is only compared with what is stored.
+    /// A fact about messages, calls or the session's life, which is compared with what is stored.
     Known(Box<AgentSessionEvent>),
 }
 

@@ -5,6 +5,7 @@ use relay_protocol::agent::AgentIdentity;
 use relay_protocol::event::{LoggedEvent, RelayEvent, SessionReport};
 use relay_protocol::ids::{AgentId, InvocationId, MessageId};
 use relay_protocol::message::{RelayMessage, RelayMessageTarget};
+use relay_protocol::session_event::AgentSessionEvent;
 use uuid::Uuid;
 
 use super::Oracle;
@@ -207,6 +208,7 @@ pub(super) fn of(event: &LoggedEvent) -> Subject {
             content: Content::Facts,
         },
 
+        RelayEvent::MessageReceived(e) | RelayEvent::MessageSent(e) => about_message(e),
         RelayEvent::UsageUpdated(e) | RelayEvent::Log(e) | RelayEvent::Error(e) => {
             report(e, Content::Facts)
         }
@@ -229,6 +231,15 @@ const fn report(report: &SessionReport, content: Content) -> Subject {
     Subject::Session {
         agent: report.agent_id,
         content,
+    }
+}
+
+/// A report about a message is for those who see the message.
+const fn about_message(report: &SessionReport) -> Subject {
+    match &report.event {
+        AgentSessionEvent::MessageReceived(received) => Subject::MessageId(received.message_id),
+        AgentSessionEvent::MessageSent(sent) => Subject::MessageId(sent.message_id),
+        _ => self::report(report, Content::Facts),
     }
 }
 

@@ -57,7 +57,10 @@ impl Condition {
         let family = event_type.split('.').next().unwrap_or_default();
         match self {
             Self::Agent => match family {
-                "message" => matches!(event_type, "message.read" | "message.reacted"),
+                "message" => matches!(
+                    event_type,
+                    "message.read" | "message.reacted" | "message.received" | "message.sent"
+                ),
                 "channel" => event_type.starts_with("channel.member_"),
                 "thread" | "dm" | "group_dm" | "webhook" | "workspace" | "audit" => false,
                 _ => true,
@@ -222,7 +225,9 @@ pub(super) fn of(event: &RelayEvent) -> Facts<'_> {
         | RelayEvent::SessionReleased(e)
         | RelayEvent::SessionResumed(e)
         | RelayEvent::SessionForked(e) => about(Some(e.agent_id), e.agent_name.as_deref()),
-        RelayEvent::ToolCalled(e)
+        RelayEvent::MessageReceived(e)
+        | RelayEvent::MessageSent(e)
+        | RelayEvent::ToolCalled(e)
         | RelayEvent::ToolCompleted(e)
         | RelayEvent::ToolFailed(e)
         | RelayEvent::ToolOutput(e)

@@ -169,6 +169,10 @@ event_names! {
     SESSION_RESUMED = "session.resumed", SessionResumed(SessionLifecycle);
     /// A session was forked.
     SESSION_FORKED = "session.forked", SessionForked(SessionLifecycle);
+    /// A session was given a message.
+    MESSAGE_RECEIVED = "message.received", MessageReceived(SessionReport);
+    /// A session sent a message.
+    MESSAGE_SENT = "message.sent", MessageSent(SessionReport);
     /// A tool is about to run.
     TOOL_CALLED = "tool.called", ToolCalled(SessionReport);
     /// A tool has ended well.

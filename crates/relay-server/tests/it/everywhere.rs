@@ -90,14 +90,20 @@ impl Life {
         let mut socket = self.alice.socket().await;
         let mut frame = attach("alice");
         frame["type"] = json!("attach");
-        let names: Vec<Value> = reports()
-            .iter()
-            .map(|event| event["type"].clone())
-            .collect();
+        let sent = self.send(json!({ "to": "@bob", "text": "from me" })).await;
+        let body = json!({ "to": "@alice", "text": "for you", "mode": "manual" });
+        let received = self.bob.post("/v1/messages", body).await.expect(201);
+        let mut reports = reports();
+        for (name, message) in [("sent", sent), ("received", received)] {
+            let message = &message["messageId"];
+            let name = format!("message.{name}");
+            reports.push(json!({ "type": name, "messageId": message }));
+        }
+        let names: Vec<Value> = reports.iter().map(|event| event["type"].clone()).collect();
         frame["capabilities"]["events"]["emits"] = json!(names);
         let attached = socket.done(frame.clone()).await;
         let session = attached["sessionId"].as_str().unwrap().to_owned();
-        for (event, n) in reports().into_iter().zip(1..) {
+        for (event, n) in reports.into_iter().zip(1..) {
             let report = json!({ "type": "event", "sessionId": session, "n": n, "event": event });
             socket.done(report).await;
         }

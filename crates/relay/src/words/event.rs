@@ -259,7 +259,9 @@ fn because(reason: Option<&str>) -> String {
 fn report_of(event: &RelayEvent) -> Option<&SessionReport> {
     use RelayEvent as E;
     match event {
-        E::ToolCalled(report)
+        E::MessageReceived(report)
+        | E::MessageSent(report)
+        | E::ToolCalled(report)
         | E::ToolCompleted(report)
         | E::ToolFailed(report)
         | E::ToolOutput(report)

@@ -181,7 +181,11 @@ fn check_metadata(tx: &Tx<'_>, new: &NewDelivery, row: &DeliveryRow, id: Deliver
 }
 
 /// All deliveries of a message to an agent.
-fn deliveries_to(tx: &Tx<'_>, full: &FullMessage, agent: AgentNo) -> Result<Vec<DeliveryRow>> {
+pub(super) fn deliveries_to(
+    tx: &Tx<'_>,
+    full: &FullMessage,
+    agent: AgentNo,
+) -> Result<Vec<DeliveryRow>> {
     let sent = delivery_to(tx.connection, full.first_delivery(), full.recipients, agent)?;
     let mut positions: Vec<Position> = sent.into_iter().map(|(position, _, _)| position).collect();
     let mut statement = tx.query(

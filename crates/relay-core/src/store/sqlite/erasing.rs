@@ -530,6 +530,8 @@ mod tests {
             "audit.erased",
         ];
         let log_alone = [
+            "message.received",
+            "message.sent",
             "tool.called",
             "tool.completed",
             "tool.failed",

@@ -1,17 +1,19 @@
 //! What sessions report: their numbers are checked, then each is logged, applied, or compared with what
 //! is known. All of a call is stored or nothing.
 
+use relay_protocol::action::InvocationState;
 use relay_protocol::delivery::MessageReceipt;
 use relay_protocol::event::{RelayEvent, SessionReport};
 use relay_protocol::ids::{DeliveryId, InvocationId, MessageId, SessionId};
 use relay_protocol::negotiation::check_emits;
 use relay_protocol::session_event::{
-    AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport, SessionForked,
-    StatusChanged,
+    AgentSessionEvent, DeliveryDeferredReport, DeliveryFailedReport, DeliveryReport,
+    MessageReceivedReport, SessionForked, StatusChanged,
 };
 use relay_protocol::status::{AgentStatus, StatusSource};
 use relay_protocol::time::Timestamp;
 
+use super::delivering::deliveries_to;
 use super::message_read::load;
 use super::permission_notices::WAITS;
 use super::session_turns::{become_status, check_change};
@@ -211,29 +213,112 @@ impl Writing<'_> {
         })
     }
 
-    /// Compares what Relay logs by itself with what it knows.
-    fn known(&self, tx: &Tx<'_>, event: &AgentSessionEvent) -> Result<Told> {
+    /// Compares what a session says of messages, calls and its own life with what Relay knows. What Relay has
+    /// not told listeners by itself they hear now.
+    fn known(&self, tx: &mut Tx<'_>, event: &AgentSessionEvent) -> Result<Told> {
+        use InvocationState as S;
         match event {
-            AgentSessionEvent::MessageReceived(report) => self.knows_message(tx, report.message_id),
-            AgentSessionEvent::MessageSent(report) => self.knows_message(tx, report.message_id),
+            AgentSessionEvent::MessageReceived(report) => {
+                self.check_received(tx, report)?;
+                self.observation(tx, event)
+            }
+            AgentSessionEvent::MessageSent(report) => {
+                self.check_sent(tx, report.message_id)?;
+                self.observation(tx, event)
+            }
             AgentSessionEvent::SessionStarted(report) => self.is_itself(report.session_id),
             AgentSessionEvent::SessionReleased(report) => self.is_released(report.session_id),
             AgentSessionEvent::SessionResumed(report) => self.is_itself(report.session_id),
             AgentSessionEvent::SessionForked(report) => self.knows_fork(tx, report),
-            AgentSessionEvent::ActionInvoked(report) => self.knows_call(tx, report.invocation_id),
-            AgentSessionEvent::ActionCompleted(report) => self.knows_call(tx, report.invocation_id),
-            AgentSessionEvent::ActionFailed(report) => self.knows_call(tx, report.invocation_id),
-            AgentSessionEvent::ActionDenied(report) => self.knows_call(tx, report.invocation_id),
+            AgentSessionEvent::ActionInvoked(report) => {
+                self.knows_call(tx, report.invocation_id, &report.action, None)
+            }
+            AgentSessionEvent::ActionCompleted(report) => {
+                self.knows_call(tx, report.invocation_id, &report.action, Some(S::Completed))
+            }
+            AgentSessionEvent::ActionFailed(report) => {
+                self.knows_call(tx, report.invocation_id, &report.action, Some(S::Failed))
+            }
+            AgentSessionEvent::ActionDenied(report) => {
+                self.knows_call(tx, report.invocation_id, &report.action, Some(S::Denied))
+            }
             other => Err(misplaced(other, "a fact that Relay logs by itself")),
         }
     }
 
-    fn knows_message(&self, tx: &Tx<'_>, id: MessageId) -> Result<Told> {
-        load(tx.connection, self.workspace, self.viewer(), id).map(|_| Told::Known)
+    /// Refuses a message that the session's agent has not sent.
+    fn check_sent(&self, tx: &Tx<'_>, id: MessageId) -> Result<()> {
+        let full = load(tx.connection, self.workspace, self.viewer(), id)?;
+        if full.author == Some(self.session.agent) {
+            return Ok(());
+        }
+        let found = match &full.message.from.name {
+            Some(author) => format!("a message that @{author} sent"),
+            None => "a message that somebody else sent".to_owned(),
+        };
+        Err(Error::Invalid {
+            path: "event.messageId",
+            expected: "a message that the session's agent sent".to_owned(),
+            found,
+        })
     }
 
-    fn knows_call(&self, tx: &Tx<'_>, id: InvocationId) -> Result<Told> {
-        invocations::find(tx.connection, self.viewer(), id).map(|_| Told::Known)
+    /// Refuses a message that was never to be delivered to the session's agent.
+    fn check_received(&self, tx: &Tx<'_>, report: &MessageReceivedReport) -> Result<()> {
+        let agent = self.session.agent;
+        if let Some(id) = report.delivery_id {
+            let stored = tx.delivery_of(self.workspace, agent, id)?;
+            let carried: MessageId = id_at(self.workspace.id, stored.row.message, stored.sent_at);
+            return match carried == report.message_id {
+                true => Ok(()),
+                false => Err(Error::Invalid {
+                    path: "event.messageId",
+                    expected: format!("{carried}, which the delivery {id} carries"),
+                    found: report.message_id.to_string(),
+                }),
+            };
+        }
+        let full = load(
+            tx.connection,
+            self.workspace,
+            self.viewer(),
+            report.message_id,
+        )?;
+        if deliveries_to(tx, &full, agent)?.is_empty() {
+            return Err(Error::Invalid {
+                path: "event.messageId",
+                expected: "a message with a delivery to the session's agent".to_owned(),
+                found: "a message without one".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses a call that the session's agent neither made nor handles, or that is not as it says. Listeners
+    /// know of it already.
+    fn knows_call(
+        &self,
+        tx: &Tx<'_>,
+        id: InvocationId,
+        action: &str,
+        state: Option<InvocationState>,
+    ) -> Result<Told> {
+        let row = invocations::find(tx.connection, self.viewer(), id)?;
+        if row.name != action {
+            return Err(Error::Invalid {
+                path: "event.action",
+                expected: format!("{:?}, which the call {id} is of", row.name),
+                found: format!("{action:?}"),
+            });
+        }
+        match state {
+            Some(state) if state != row.state => Err(Error::Invalid {
+                path: "event.type",
+                expected: format!("what has become of the call {id}: {}", row.state),
+                found: format!("action.{state}"),
+            }),
+            _ => Ok(Told::Known),
+        }
     }
 
     const fn viewer(&self) -> Viewer {
@@ -329,6 +414,8 @@ fn session_form(
 fn observed(report: SessionReport) -> Result<RelayEvent> {
     use AgentSessionEvent as E;
     let wrap = match &report.event {
+        E::MessageReceived(_) => RelayEvent::MessageReceived,
+        E::MessageSent(_) => RelayEvent::MessageSent,
         E::ToolCalled(_) => RelayEvent::ToolCalled,
         E::ToolCompleted(_) => RelayEvent::ToolCompleted,
         E::ToolFailed(_) => RelayEvent::ToolFailed,

@@ -2,8 +2,9 @@
 //! the log.
 
 use relay_core::Error;
+use relay_protocol::api::messages::SendMessage;
 use relay_protocol::delivery::DeliveryState;
-use relay_protocol::ids::{InvocationId, SessionId};
+use relay_protocol::ids::{InvocationId, MessageId, SessionId};
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::session::Acked;
 use relay_protocol::session_event::AgentSessionEventType as Emits;
@@ -11,7 +12,8 @@ use relay_protocol::status::AgentStatus;
 use serde_json::{Value, json};
 
 use super::forks::fork;
-use super::kit::{Kind, Lab, minimum};
+use super::kit::{Kind, Lab, minimum, now};
+use crate::support::target;
 
 fn line(message: &str) -> Value {
     json!({ "type": "log", "level": "info", "message": message })
@@ -278,16 +280,9 @@ fn a_batch_that_is_refused_settles_nothing() {
 fn facts_that_relay_knows_are_answered_and_not_logged_again() {
     let lab = Lab::pair();
     let bob = lab.attach("bob", &Kind::able());
-    let id = lab.say("hello");
-    let offer = bob.offer();
-    let message = offer.message.id;
-    bob.deliver(&offer);
     let before = lab.log();
     let session = bob.id();
     let known = [
-        json!({ "type": "message.received", "messageId": message, "deliveryId": id }),
-        json!({ "type": "message.received", "messageId": message }),
-        json!({ "type": "message.sent", "messageId": message }),
         json!({ "type": "session.started", "sessionId": session }),
         json!({ "type": "session.resumed", "sessionId": session }),
     ];
@@ -296,21 +291,10 @@ fn facts_that_relay_knows_are_answered_and_not_logged_again() {
     }
     assert_eq!(lab.log(), before);
     let nobody = SessionId::new(lab.now(), 7);
-    let call = InvocationId::new(lab.now(), 7);
-    let unknown = [
-        (
-            json!({ "type": "session.started", "sessionId": nobody }),
-            ErrorCode::UnknownSession,
-        ),
-        (
-            json!({ "type": "message.received", "messageId": call }),
-            ErrorCode::UnknownMessage,
-        ),
-        (
-            json!({ "type": "action.invoked", "action": "x", "invocationId": call }),
-            ErrorCode::UnknownInvocation,
-        ),
-    ];
+    let unknown = [(
+        json!({ "type": "session.started", "sessionId": nobody }),
+        ErrorCode::UnknownSession,
+    )];
     for (event, code) in unknown {
         assert_eq!(refused(bob.report(event)).code, code);
     }
@@ -344,4 +328,130 @@ fn a_release_or_fork_that_there_is_not_is_refused() {
     bob.report(released(session)).unwrap();
     bob.confirm(&control);
     release.end().unwrap();
+}
+
+#[test]
+fn messages_that_a_session_reports_are_its_own_and_reach_listeners() {
+    let lab = Lab::new(["alice", "bob", "carol"]);
+    let bob = lab.attach("bob", &Kind::able());
+    let id = lab.say("hello");
+    let message = bob.offer().message.id;
+    let answer = lab.send("bob", SendMessage::text(target("@alice"), "hi"));
+    let aside = lab.send("alice", SendMessage::text(target("@carol"), "psst"));
+    let reports = [
+        json!({ "type": "message.received", "messageId": message, "deliveryId": id }),
+        json!({ "type": "message.received", "messageId": message }),
+        json!({ "type": "message.sent", "messageId": answer.message_id }),
+    ];
+    for report in &reports {
+        bob.report(report.clone()).unwrap();
+        let told = lab.last(report["type"].as_str().unwrap());
+        assert_eq!(told["sessionId"], json!(bob.id()));
+        assert_eq!(told["event"], *report);
+    }
+    let before = lab.log();
+    let other = lab.say("another");
+    let unknown = MessageId::new(lab.now(), 7);
+    let received = |message: MessageId| json!({ "type": "message.received", "messageId": message });
+    let sent = |message: MessageId| json!({ "type": "message.sent", "messageId": message });
+    let wrong_delivery =
+        json!({ "type": "message.received", "messageId": message, "deliveryId": other });
+    let cases = [
+        (received(unknown), ErrorCode::UnknownMessage),
+        (received(aside.message_id), ErrorCode::UnknownMessage),
+        // It is in the conversation, but nothing was to be delivered to it.
+        (received(answer.message_id), ErrorCode::InvalidRequest),
+        (wrong_delivery, ErrorCode::InvalidRequest),
+        (sent(unknown), ErrorCode::UnknownMessage),
+        (sent(aside.message_id), ErrorCode::UnknownMessage),
+        (sent(message), ErrorCode::InvalidRequest),
+    ];
+    let of_bob = |log: Vec<Value>| {
+        let own = log
+            .iter()
+            .filter(|event| event["event"]["type"] != json!(null));
+        own.count()
+    };
+    let before = of_bob(before);
+    for (event, code) in cases {
+        assert_eq!(refused(bob.report(event.clone())).code, code, "{event}");
+    }
+    assert_eq!(of_bob(lab.log()), before);
+}
+
+#[test]
+fn calls_that_a_session_reports_are_its_own_and_as_it_says() {
+    let lab = Lab::new(["alice", "bob", "carol"]);
+    let bob = lab.attach("bob", &Kind::able());
+    let carol = lab.attach("carol", &Kind::able());
+    let engine = lab.engine();
+    let action = body_of(
+        json!({ "name": "deploy", "description": "deploys", "inputSchema": { "type": "object" } }),
+    );
+    now(engine.register_action(&lab.who("alice"), action)).unwrap();
+    let call = now(engine.invoke(
+        &lab.who("bob"),
+        "deploy",
+        body_of(json!({ "input": {} })),
+        None,
+    ))
+    .unwrap();
+    let call = call.invocation_id;
+    let about = |name: &str, action: &str, id: InvocationId| {
+        let mut event = json!({ "type": name, "action": action, "invocationId": id });
+        let more = match name {
+            "action.failed" => "error",
+            "action.denied" => "reason",
+            _ => return event,
+        };
+        event[more] = json!("no");
+        event
+    };
+    bob.report(about("action.invoked", "deploy", call)).unwrap();
+    let before = lab.log();
+    let unknown = InvocationId::new(lab.now(), 7);
+    let cases = [
+        (
+            about("action.invoked", "deploy", unknown),
+            ErrorCode::UnknownInvocation,
+        ),
+        (
+            about("action.invoked", "other", call),
+            ErrorCode::InvalidRequest,
+        ),
+        // It has not ended.
+        (
+            about("action.completed", "deploy", call),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            about("action.failed", "deploy", call),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            about("action.denied", "deploy", call),
+            ErrorCode::InvalidRequest,
+        ),
+    ];
+    for (event, code) in cases {
+        assert_eq!(refused(bob.report(event.clone())).code, code, "{event}");
+    }
+    let stolen = about("action.invoked", "deploy", call);
+    assert_eq!(
+        refused(carol.report(stolen)).code,
+        ErrorCode::UnknownInvocation
+    );
+    assert_eq!(lab.log(), before);
+    let (alice, output) = (lab.who("alice"), body_of(json!({ "output": 1 })));
+    now(engine.complete_invocation(&alice, call, output)).unwrap();
+    // Listeners have heard of it from Relay, once.
+    bob.report(about("action.completed", "deploy", call))
+        .unwrap();
+    assert_eq!(lab.events("action.completed").len(), 1);
+    let failed = about("action.failed", "deploy", call);
+    assert_eq!(refused(bob.report(failed)).code, ErrorCode::InvalidRequest);
+}
+
+fn body_of<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
 }

@@ -96,6 +96,8 @@ const FULL: &[&str] = &[
 
 /// Session events that reach listeners nested under `event`.
 const REPORTED: &[&str] = &[
+    "message.received",
+    "message.sent",
     "tool.called",
     "tool.completed",
     "tool.failed",
