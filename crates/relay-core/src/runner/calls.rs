@@ -1,6 +1,6 @@
 //! The memory's side of the engine's calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use relay_protocol::delivery_record::DeliveryDecision;
@@ -122,16 +122,26 @@ impl State {
         })
     }
 
-    /// The link of a session, and the offers over it that nothing settles yet.
+    /// The offers that are out to a session.
+    pub(super) fn offers_out(&self, session: SessionNo) -> BTreeSet<u64> {
+        let out = self.live(session).map(|live| live.out.values());
+        out.into_iter()
+            .flatten()
+            .map(|out| out.offer.epoch)
+            .collect()
+    }
+
+    /// The link of a session, and the places of what is out to it and not about to be settled, by offer.
     pub(super) fn link_and_offers(
         &self,
         session: SessionNo,
-    ) -> Option<(Arc<dyn SessionLink>, BTreeSet<u64>)> {
+    ) -> Option<(Arc<dyn SessionLink>, BTreeMap<u64, Position>)> {
         let live = self.live(session)?;
         let (_, link) = live.link.as_ref()?;
-        let out = live.out.values();
-        let out = out.filter(|out| !out.settling && !out.recalled);
-        Some((link.clone(), out.map(|out| out.offer.epoch).collect()))
+        let out = live.out.iter();
+        let out = out.filter(|(_, out)| !out.settling && !out.recalled);
+        let out = out.map(|(position, out)| (out.offer.epoch, *position));
+        Some((link.clone(), out.collect()))
     }
 
     /// Whether another offer of a delivery is out than the one that a receipt answers.

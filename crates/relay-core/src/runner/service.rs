@@ -90,22 +90,22 @@ impl Runner {
         session: SessionNo,
         attempt: Option<&AttachAttempt>,
     ) -> Result<()> {
-        let is_current = self.with(|state, times| {
-            let is_current = !state.is_outdated(session, attempt);
-            if is_current {
-                state.supersede(session, times);
+        let before = self.with(|state, times| {
+            if state.is_outdated(session, attempt) {
+                return None;
             }
-            is_current
+            state.supersede(session, times);
+            Some(state.offers_out(session))
         });
-        if !is_current {
+        let Some(before) = before else {
             return Err(outdated());
-        }
+        };
         self.ring();
         loop {
             let news = self.inbox.news.notified();
             let (is_outdated, is_settled) = self.with(|state, _| {
-                let live = state.live(session);
-                let is_settled = live.is_none_or(|live| live.out.is_empty());
+                // What it takes along at a boundary meanwhile is not waited for.
+                let is_settled = state.offers_out(session).is_disjoint(&before);
                 (state.is_outdated(session, attempt), is_settled)
             });
             if is_outdated {
@@ -227,9 +227,8 @@ impl Runner {
         let mut left = false;
         link.take_unfetched(&mut |deliver| {
             // One that was settled or called back meanwhile is not wanted any more.
-            let epoch = deliver.context.epoch();
-            let is_out = epoch.is_some_and(|epoch| out.contains(&epoch));
-            left = is_out && !share.add(deliver);
+            let position = deliver.context.epoch().and_then(|epoch| out.get(&epoch));
+            left = position.is_some_and(|position| !share.add(*position, deliver));
             !left
         });
         left
@@ -267,7 +266,9 @@ impl Runner {
         let mut left = Vec::new();
         for offered in offered {
             let fits = match self.parcel(&offered) {
-                Some(Parcel::Deliver(deliver)) if left.is_empty() => share.add(&deliver),
+                Some(Parcel::Deliver(deliver)) if left.is_empty() => {
+                    share.add(offered.row.position, &deliver)
+                }
                 _ => false,
             };
             if !fits {
@@ -398,7 +399,7 @@ impl Runner {
 
 /// What a session takes along at once, up to a number and a size.
 struct Share<R> {
-    due: Vec<DueDelivery>,
+    due: Vec<(Position, DueDelivery)>,
     bytes: usize,
     most: usize,
     most_bytes: usize,
@@ -417,7 +418,7 @@ impl<R: Fn(&Deliver) -> String> Share<R> {
     }
 
     /// Adds a delivery if it fits. The first one always does.
-    fn add(&mut self, deliver: &Deliver) -> bool {
+    fn add(&mut self, position: Position, deliver: &Deliver) -> bool {
         if self.due.len() >= self.most {
             return false;
         }
@@ -426,21 +427,22 @@ impl<R: Fn(&Deliver) -> String> Share<R> {
             return false;
         }
         self.bytes += text.len();
-        self.due.push(DueDelivery {
+        let due = DueDelivery {
             message: (*deliver.message).clone(),
             context: deliver.context.clone(),
             text,
-        });
+        };
+        self.due.push((position, due));
         true
     }
 
     /// The deliveries, urgent ones first, then the oldest first.
     fn into_ordered(mut self) -> Vec<DueDelivery> {
-        self.due.sort_by_key(|due| {
+        self.due.sort_by_key(|(position, due)| {
             let is_normal = due.context.priority != Some(Priority::Urgent);
-            (is_normal, due.context.id)
+            (is_normal, *position)
         });
-        self.due
+        self.due.into_iter().map(|(_, due)| due).collect()
     }
 }
 

@@ -810,6 +810,11 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
+    /// Before it knows what it keeps, a harness looks at nothing else.
+    fn can_arrive(&self, frame: &InAir) -> bool {
+        !matches!(frame, InAir::Down(harness, ..) if self.harnesses[*harness].attaching)
+    }
+
     /// What can go on at this moment; steps only between other things.
     fn possible_without_time(&self) -> Vec<Happening> {
         let mut possible = Vec::new();
@@ -822,7 +827,7 @@ impl World {
         if self.executor.has_woken() {
             possible.push(Happening::Poll);
         }
-        if !self.air.is_empty() {
+        if self.air.iter().any(|frame| self.can_arrive(frame)) {
             possible.push(Happening::Frame);
         }
         if !possible.is_empty() {
