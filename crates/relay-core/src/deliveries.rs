@@ -61,7 +61,7 @@ impl Engine {
         let position = self.place(caller, body.delivery_id)?;
         let mut settling = self.runner.settle(of, position, via, body.epoch);
         let was_shown = matches!(receipt, MessageReceipt::Delivered(_));
-        let mut is_belated = false;
+        let mut lapsed = None;
         let agent = match &settling {
             Some(settling) => settling.found.agent,
             None => {
@@ -69,7 +69,7 @@ impl Engine {
                 if was_shown {
                     match self.runner.answer_to(agent, position, via, body.epoch) {
                         AnswerTo::Offer(found) => settling = Some(found),
-                        AnswerTo::LapsedOffer => is_belated = true,
+                        AnswerTo::LapsedOffer(offer) => lapsed = Some(offer),
                         AnswerTo::OlderOffer => {}
                     }
                 }
@@ -84,19 +84,19 @@ impl Engine {
             None => (None, Vec::new()),
         };
         let (session, epoch) = (via, body.epoch);
-        let step = if is_belated {
-            Step::BelatedReceipt {
-                session,
-                epoch,
-                receipt,
-            }
-        } else {
-            Step::Receipt {
+        let step = match lapsed {
+            Some(offer) => Step::BelatedReceipt {
                 session,
                 offer,
                 epoch,
                 receipt,
-            }
+            },
+            None => Step::Receipt {
+                session,
+                offer,
+                epoch,
+                receipt,
+            },
         };
         let advanced = self.runner.take(agent, position, step, decisions).await?;
         Ok(ReceiptStored {

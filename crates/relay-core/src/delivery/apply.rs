@@ -51,11 +51,13 @@ pub enum Step {
         /// What it says.
         receipt: MessageReceipt,
     },
-    /// A session answers while nothing of the delivery is out: the offer may have been settled without it,
-    /// because its link was lost or because it took too long.
+    /// A session answers an offer that was settled without it, or is about to be, because its link was lost or
+    /// because it took too long.
     BelatedReceipt {
         /// The session that speaks, where that is known.
         session: Option<SessionNo>,
+        /// The offer, if the step that settles it may still be on its way.
+        offer: Option<Box<Offer>>,
         /// The offer that it says it answers.
         epoch: Option<u64>,
         /// What it says.
@@ -311,9 +313,10 @@ pub fn apply(row: &DeliveryRow, step: &Step, given: &Circumstances<'_>) -> Appli
         } => change.receipt(*session, offer.as_deref(), *epoch, receipt),
         Step::BelatedReceipt {
             session,
+            offer,
             epoch,
             receipt,
-        } => change.belated_receipt(*session, *epoch, receipt),
+        } => change.belated_receipt(*session, offer.as_deref(), *epoch, receipt),
         Step::NoReceipt { offer } => change.no_receipt(offer),
         Step::Returned {
             offer,

@@ -159,9 +159,16 @@ impl State {
         })
     }
 
-    /// Offers a delivery to nobody until a receipt of it is stored.
-    pub(super) fn hold_for_receipt(&mut self, position: Position) {
+    /// Offers a delivery to no session until a receipt of it is stored. Says which offer of it is about to be
+    /// settled.
+    pub(super) fn hold_for_receipt(
+        &mut self,
+        agent: AgentNo,
+        position: Position,
+    ) -> Option<Box<Offer>> {
         self.belated.entry(position).or_default().receipts += 1;
+        let out = self.desks.get(&agent)?.out(position)?;
+        Some(Box::new(out.offer.clone()))
     }
 
     /// A belated receipt was stored. If it did not end the delivery, that is due as before.

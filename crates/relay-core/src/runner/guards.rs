@@ -23,8 +23,8 @@ pub(crate) enum AnswerTo {
     /// An offer that is out.
     Offer(Settling),
     /// An offer that was settled, or is about to be, without the session's word. The delivery is not offered
-    /// until the receipt is stored.
-    LapsedOffer,
+    /// until the receipt is stored. The offer, if it is still to be settled.
+    LapsedOffer(Option<Box<Offer>>),
     /// An offer that another one has followed, which is out.
     OlderOffer,
 }

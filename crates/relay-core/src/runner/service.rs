@@ -313,8 +313,7 @@ impl Runner {
         if state.is_offered_anew(agent, position, via, epoch) {
             return AnswerTo::OlderOffer;
         }
-        state.hold_for_receipt(position);
-        AnswerTo::LapsedOffer
+        AnswerTo::LapsedOffer(state.hold_for_receipt(agent, position))
     }
 
     /// Takes the step that somebody outside has asked for, and tells the memory when it is over, also

@@ -71,6 +71,7 @@ impl Change<'_> {
     pub(super) fn belated_receipt(
         &self,
         session: Option<SessionNo>,
+        offer: Option<&Offer>,
         epoch: Option<u64>,
         receipt: &MessageReceipt,
     ) -> Applied {
@@ -83,7 +84,11 @@ impl Change<'_> {
                 };
                 self.delivered(answer, delivered)
             }
-            _ => self.receipt(session, None, epoch, receipt),
+            _ => {
+                let last = self.given.last_offer.map(|last| last.epoch);
+                let unsettled = offer.filter(|offer| last < Some(offer.epoch));
+                self.receipt(session, unsettled, epoch, receipt)
+            }
         }
     }
 

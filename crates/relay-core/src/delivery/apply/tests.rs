@@ -114,6 +114,7 @@ fn says(receipt: MessageReceipt) -> Step {
 fn says_belatedly(epoch: Option<u64>, receipt: MessageReceipt) -> Step {
     Step::BelatedReceipt {
         session: Some(SESSION),
+        offer: None,
         epoch,
         receipt,
     }

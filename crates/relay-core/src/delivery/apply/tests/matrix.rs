@@ -31,6 +31,10 @@ const TABLE: &[(&str, &str)] = &[
         "delivered belatedly, of no known offer by nobody known",
         "LLLDDLLL",
     ),
+    (
+        "delivered while the offer is about to be settled",
+        "DDDLLLLL",
+    ),
     ("accepted belatedly", "lllllLLL"),
     ("failed belatedly", "lllppLLL"),
     ("silence", "ppp....."),
@@ -105,17 +109,26 @@ fn step(name: &str) -> (Step, Timestamp) {
         "delivered belatedly, an older offer" => says_belatedly(Some(0), seen()),
         "delivered belatedly, by another session" => Step::BelatedReceipt {
             session: Some(OTHER_SESSION),
+            offer: None,
             epoch: Some(1),
             receipt: seen(),
         },
         "delivered belatedly, by nobody known" => Step::BelatedReceipt {
             session: None,
+            offer: None,
             epoch: Some(1),
             receipt: seen(),
         },
         "delivered belatedly, of no known offer by nobody known" => Step::BelatedReceipt {
             session: None,
+            offer: None,
             epoch: None,
+            receipt: seen(),
+        },
+        "delivered while the offer is about to be settled" => Step::BelatedReceipt {
+            session: Some(SESSION),
+            offer: Some(Box::new(offer(2))),
+            epoch: Some(2),
             receipt: seen(),
         },
         "accepted belatedly" => says_belatedly(Some(1), yes()),
