@@ -143,7 +143,8 @@ impl Engine {
         sleep: impl Fn(Duration) -> S,
     ) {
         // What changed before the watch began is in the store. One that can't be read cuts nobody off.
-        match self.look_up(watch.hash()).await {
+        // On the heap, like the sleep below: every connection keeps this future, and most need neither for long.
+        match Box::pin(self.look_up(watch.hash())).await {
             Ok((_, Some(until))) => watch.limit(until),
             Err(Error::Unauthorized) => return,
             Ok((_, None)) | Err(_) => {}
@@ -168,7 +169,7 @@ impl Engine {
             });
             match left {
                 None => changed.await,
-                Some(left) => either(changed, pin!(sleep(left))).await,
+                Some(left) => either(changed, Box::pin(sleep(left)).as_mut()).await,
             }
         }
     }

@@ -19,8 +19,8 @@ use relay_protocol::limits::PIPELINED_FRAMES;
 use relay_protocol::negotiation::CapabilityMismatch;
 use relay_protocol::problem::{ErrorCode, Problem};
 use relay_protocol::socket::{
-    CLOSE_GOING_AWAY, CLOSE_SUPERSEDED, CLOSE_TOO_LARGE, CLOSE_UNAUTHORIZED, ClientFrame,
-    ClientRequest, ErrorFrame, FrameRef, ServerMessage,
+    CLOSE_GOING_AWAY, CLOSE_SUPERSEDED, CLOSE_TOO_LARGE, ClientFrame, ClientRequest, ErrorFrame,
+    FrameRef, ServerMessage,
 };
 use relay_protocol::wire;
 use tokio::time::{Instant, sleep_until};
@@ -140,7 +140,6 @@ impl Reader {
         // These two are shared by all connections; to wait for them anew with each frame would cost more
         // than the frame.
         let mut stopping = pin!(app.stopping().cancelled());
-        let mut ended = self.access.ended();
         let mut watch = Watch::new(app.config());
         let mut look = pin!(sleep_until(watch.next()));
         loop {
@@ -148,7 +147,6 @@ impl Reader {
             let is_answering = !self.answers.is_empty();
             tokio::select! {
                 biased;
-                () = &mut ended => return End::Close(&CLOSE_UNAUTHORIZED),
                 attention = outbox.attention() => {
                     let Attention::LinkClosing(closing) = attention else {
                         return End::Gone;

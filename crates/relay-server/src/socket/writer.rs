@@ -68,7 +68,7 @@ impl Writer {
         loop {
             let turn = tokio::select! {
                 biased;
-                () = &mut ended => return self.close_unauthorized().await,
+                () = &mut ended => return Box::pin(self.close_unauthorized()).await,
                 queued = self.queue.next() => Turn::Queued(queued),
                 followed = self.follower.next() => Turn::Followed(followed),
                 _ = pings.tick() => Turn::Ping,
@@ -87,16 +87,19 @@ impl Writer {
                     tracing::debug!("a client does not read");
                     return;
                 }
-                None => return self.close_unauthorized().await,
+                None => return Box::pin(self.close_unauthorized()).await,
             }
         }
     }
 
-    /// Ends a connection whose credential has ended; what is queued for it is dropped.
-    async fn close_unauthorized(mut self: Box<Self>) {
+    /// Ends a connection whose credential has ended. What is queued for it is dropped first, which ends the reader, too.
+    async fn close_unauthorized(self: Box<Self>) {
+        let Self {
+            mut sink, queue, ..
+        } = *self;
+        drop(queue);
         let patience = Duration::from_millis(SOCKET_CLOSE_MS);
-        let closing = Box::pin(self.close(CLOSE_UNAUTHORIZED));
-        let _ = timeout(patience, closing).await;
+        let _ = timeout(patience, sink.send(close_frame(CLOSE_UNAUTHORIZED))).await;
     }
 
     /// Writes one thing and what else is there, and flushes.
